@@ -1,0 +1,42 @@
+# Each target sets up .venv by itself on a machine with Python 3.11 and make.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-long bench lint setup setup-bench clean
+
+setup: $(VENV)/.installed
+setup-bench: $(VENV)/.installed-bench
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) (once; about two minutes)"
+	@$(INSTALL) "torch==2.13.0"
+	@$(INSTALL) --editable ".[dev]"
+	@touch $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed
+	@$(INSTALL) --editable ".[bench]"
+	@touch $@
+
+demo: setup
+	@$(BIN)/meor run --stream world --out demo/world --force
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup lint
+	$(BIN)/python -m pytest -n 2 -m "not long"
+
+test-long: setup
+	$(BIN)/python -m pytest -n 2 --timeout 7200 -m long
+
+bench: setup-bench
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo

@@ -1,0 +1,116 @@
+"""One contract for every score function.
+
+A backbone turns the known half of a fact into a *query row*; a candidate's score is then either the
+inner product with that row or gamma minus the L1 distance to it. That one fact is enough for scoring
+triples, for ranking against a universe in either direction, and for the penalty.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from meor.errors import ModelError
+from meor.typing import Facts, Floats, Ids, Side
+
+
+class Geometry(Enum):
+    """How a query row meets a candidate row."""
+
+    DOT = "dot"
+    L1 = "l1"
+
+
+GAMMA = 9.0
+"""TransE's constant: s = gamma - |h + r - t|_1 (decision 38). It never changes a rank or a gap."""
+
+
+class Backbone(ABC):
+    """A score function without state. A fourth one: one short file, and one line in `BACKBONES`."""
+
+    name: ClassVar[str]
+    geometry: ClassVar[Geometry]
+    fused_form: ClassVar[int | None] = None
+    """The number of this backbone's form in `kernels.py`; None trains through torch autograd."""
+
+    @abstractmethod
+    def width(self, dim: int) -> int:
+        """Columns of an embedding row for `dim` coordinates."""
+
+    @abstractmethod
+    def query(self, anchor_QW: Tensor, relation_QW: Tensor, side: Side) -> Tensor:
+        """The row that candidates for the missing `side` are compared with."""
+
+    def compare(self, query_QW: Tensor, candidate_QW: Tensor) -> Tensor:
+        """Scores of aligned rows (any leading shape that broadcasts)."""
+        if self.geometry is Geometry.DOT:
+            return (query_QW * candidate_QW).sum(-1)
+        return GAMMA - (query_QW - candidate_QW).abs().sum(-1)
+
+    def compare_all(self, query_QW: Tensor, candidate_EW: Tensor) -> Tensor:
+        """[Q, E] scores of every query against every candidate."""
+        if self.geometry is Geometry.DOT:
+            return query_QW @ candidate_EW.T
+        return GAMMA - torch.cdist(query_QW, candidate_EW, p=1.0)
+
+
+@dataclass(slots=True)
+class Model:
+    """A backbone and its tables: `entity` [n, W], `relation` [m, W]. Row numbers are ids."""
+
+    backbone: Backbone
+    entity: Tensor
+    relation: Tensor
+
+    def __post_init__(self) -> None:
+        if self.entity.ndim != 2 or self.relation.ndim != 2 or self.entity.shape[1] != self.relation.shape[1]:
+            raise ModelError(
+                f"entity rows {tuple(self.entity.shape)} and relation rows {tuple(self.relation.shape)} "
+                "do not have the same width",
+                remedy="Give two tables [rows, width] of equal width",
+            )
+
+    @property
+    def n_entities(self) -> int:
+        return self.entity.shape[0]
+
+    @property
+    def n_relations(self) -> int:
+        return self.relation.shape[0]
+
+    def query(self, anchor: Ids, relation: Ids, side: Side) -> Tensor:
+        """[Q, W] query rows."""
+        return self.backbone.query(self.entity[_index(anchor)], self.relation[_index(relation)], side)
+
+    def query_array(self, anchor: Ids, relation: Ids, side: Side) -> Floats:
+        """Query rows as a contiguous numpy array on the host, for the counting kernels."""
+        with torch.no_grad():
+            return np.ascontiguousarray(self.query(anchor, relation, side).cpu().numpy())
+
+    def score_facts(self, fact: Facts) -> Tensor:
+        """[F] scores of whole facts."""
+        query = self.query(fact[:, 0], fact[:, 1], Side.TAIL)
+        return self.backbone.compare(query, self.entity[_index(fact[:, 2])])
+
+    def score(self, anchor: Ids, relation: Ids, side: Side, candidates: Ids | None = None) -> Tensor:
+        """[Q, E] scores of queries against all entities, or the given ones."""
+        rows = self.entity if candidates is None else self.entity[_index(candidates)]
+        return self.backbone.compare_all(self.query(anchor, relation, side), rows)
+
+    def grow(self, new_entity: Tensor, new_relation: Tensor) -> Model:
+        """A model with rows appended; the old rows are copied bit for bit."""
+        return Model(
+            self.backbone,
+            torch.cat([self.entity.detach(), new_entity.to(self.entity)]),
+            torch.cat([self.relation.detach(), new_relation.to(self.relation)]),
+        )
+
+
+def _index(ids: Ids) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(ids))

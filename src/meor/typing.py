@@ -1,0 +1,67 @@
+"""The words and array shapes every layer shares.
+
+Shape letters, used as suffixes of names: Q queries, E entities, N newcomers, J draws,
+W columns of an embedding row, K scale sample, F facts, B facts of a batch.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+"""A vector of entity or relation ids; ids are admission order, so E_u is `0..n_u-1`."""
+
+Facts = NDArray[np.int64]
+"""[F, 3]: head, relation, tail."""
+
+Floats = NDArray[np.float64]
+
+HEAD_COLUMN, RELATION_COLUMN, TAIL_COLUMN = 0, 1, 2
+
+
+class Side(IntEnum):
+    """Which endpoint is missing: the paper's prediction mode d."""
+
+    HEAD = 0
+    TAIL = 1
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+    @property
+    def answer_column(self) -> int:
+        return HEAD_COLUMN if self is Side.HEAD else TAIL_COLUMN
+
+    @property
+    def anchor_column(self) -> int:
+        """The column of the known endpoint."""
+        return TAIL_COLUMN if self is Side.HEAD else HEAD_COLUMN
+
+
+SIDES = (Side.HEAD, Side.TAIL)
+
+
+class Split(StrEnum):
+    TRAIN = "train"
+    VALID = "valid"
+    TEST = "test"
+
+
+SPLITS = (Split.TRAIN, Split.VALID, Split.TEST)
+
+
+class Role(IntEnum):
+    """What an evaluated query is about at an update (paper, Query Roles)."""
+
+    HISTORICAL = 0
+    TARGET_NEWCOMER = 1
+    QUERY_NEWCOMER = 2
+    SETTLED = 3  # a new fact between old entities; reported apart
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
