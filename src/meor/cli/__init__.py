@@ -1,0 +1,124 @@
+"""The `meor` command: one file a verb, imported only when that verb is called.
+
+How to add a verb
+-----------------
+1. Write `src/meor/cli/<verb>.py` with a module-level `app = new_verb()` (`from meor.cli import new_verb`):
+   - a verb without sub-commands registers exactly one command, `@app.command()`; its function becomes
+     `meor <verb>`, and the function's docstring the text of `meor <verb> --help`;
+   - a verb with sub-commands registers several; `new_verb("...")` is then given the text of the help.
+2. Add one line to `VERBS` below: the verb, its module and one line of help.
+
+Rules for a verb module. Import what you like where you like: nothing of it is imported for `meor --help`.
+Help texts are shown as written, brackets included; a line holding only `\\b` keeps the paragraph after it
+from being rewrapped. For anything a user can put right raise a `MeorError`: it is printed as one line on stderr and
+the exit code is 2, as for a wrong option. Do not catch KeyboardInterrupt except to leave files whole: the
+exit code is 130. Exit code 1 with a traceback means a defect of ours. Results go to stdout; progress and
+remarks go to stderr.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from meor import __version__
+from meor.errors import MeorError
+
+VERBS: dict[str, tuple[str, str]] = {
+    "data": ("meor.cli.data", "List, describe, fetch, check and cut streams."),
+    "audit": ("meor.cli.audit", "Which old answers lost rank to newcomers, and to whom?"),
+    "run": ("meor.cli.run", "Train a base, refine it through every update and evaluate."),
+    "resume": ("meor.cli.resume", "Go on with a run that was stopped."),
+    "inspect": ("meor.cli.inspect", "Show what a run holds and what its penalty did."),
+}
+
+EXPLAINED, INTERRUPTED = 2, 130
+
+# What the machine refuses rather than what we got wrong: worth a sentence, not a traceback.
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
+
+
+class LazyGroup(TyperGroup):
+    """Lists verbs from the table alone and imports a verb's module when that verb is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for verb, (_, help_line) in VERBS.items():
+            self.add_command(TyperCommand(verb, help=help_line), verb)
+
+    # Typer carries its own click since 0.26, so click's types cannot be named here.
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in VERBS:
+            command = load(name)
+        return name, command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MeorError as error:
+            _say(str(error))
+            raise typer.Exit(EXPLAINED) from error
+        except KeyboardInterrupt as error:
+            _say("interrupted")
+            raise typer.Exit(INTERRUPTED) from error
+        except OSError as error:
+            if error.errno not in _REFUSED:
+                raise
+            where = "" if error.filename is None else f"{error.filename}: "
+            _say(f"{where}{error.strerror}. Free space, change permissions or choose another place.")
+            raise typer.Exit(EXPLAINED) from error
+
+
+def new_verb(help_text: str | None = None) -> typer.Typer:
+    """An empty verb, to be kept as its module's `app`."""
+    return typer.Typer(help=help_text, add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+
+
+def load(verb: str) -> Any:
+    """The command of a verb, its module imported now."""
+    module, _ = VERBS[verb]
+    command = typer.main.get_command(importlib.import_module(module).app)
+    command.name = verb
+    return command
+
+
+def _say(text: str) -> None:
+    """One line on stderr: a label from someone's file must not break it or steer the terminal."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    print(f"meor: {line}", file=sys.stderr)
+
+
+app = typer.Typer(
+    name="meor",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"meor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Measure and control candidate-set interference in knowledge graphs that grow."""
+
+
+def main() -> None:
+    app(prog_name="meor")
