@@ -10,10 +10,10 @@ How to add a verb
 
 Rules for a verb module. Import what you like where you like: nothing of it is imported for `meor --help`.
 Help texts are shown as written, brackets included; a line holding only `\\b` keeps the paragraph after it
-from being rewrapped. For anything a user can put right raise a `MeorError`: it is printed as one line on stderr and
-the exit code is 2, as for a wrong option. Do not catch KeyboardInterrupt except to leave files whole: the
-exit code is 130. Exit code 1 with a traceback means a defect of ours. Results go to stdout; progress and
-remarks go to stderr.
+from being rewrapped. For anything a user can put right raise a `MeorError`: it is printed as one line on
+stderr and the exit code is 2, as for a wrong option. Do not catch KeyboardInterrupt except to leave files
+whole: the exit code is 130. Exit code 1 with a traceback means a defect of ours. Results go to stdout;
+progress and remarks go to stderr.
 """
 
 from __future__ import annotations
