@@ -1,0 +1,69 @@
+"""The replay buffer (decision 18): some training facts of earlier snapshots, chosen without scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from meor.random import generator
+from meor.stream.snapshot import Stream
+from meor.typing import Facts, Ids, Split
+
+BUFFER_SIZE = 2048
+
+Policy = Literal["uniform", "reservoir"]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Replay facts of one update, in the order in which batches take them."""
+
+    fact: Facts  # [R, 3]
+    row: Ids  # [R] their rows in the training prefix through the update before
+
+    def __len__(self) -> int:
+        return len(self.fact)
+
+
+def empty_buffer() -> Buffer:
+    return Buffer(np.empty((0, 3), dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def draw_buffer(
+    stream: Stream, update: int, *, seed: int, size: int = BUFFER_SIZE, policy: Policy = "uniform"
+) -> Buffer:
+    """At most `size` training facts of snapshots before `update`, redrawn at each update.
+
+    Either policy is uniform without replacement. `uniform` needs the whole history at each update;
+    `reservoir` looks at each fact once, when it arrives, as a stream that does not keep its past must.
+    """
+    if update < 1:
+        return empty_buffer()
+    past = stream.prefix(update - 1, [Split.TRAIN])
+    if policy == "uniform":
+        row = generator("buffer", seed, update).choice(len(past), min(size, len(past)), replace=False)
+    else:
+        row = np.empty(0, dtype=np.int64)
+        arrived = 0
+        for index in range(update):
+            count = len(stream.snapshots[index].train)
+            row = admit_to_reservoir(row, arrived, count, seed=seed, snapshot=index, size=size)
+            arrived += count
+    row = row.astype(np.int64)
+    return Buffer(past[row], row)
+
+
+def admit_to_reservoir(
+    kept: Ids, arrived: int, count: int, *, seed: int, snapshot: int, size: int = BUFFER_SIZE
+) -> Ids:
+    """The rows kept after `count` more facts came (rows `arrived..arrived+count-1`): Vitter's algorithm R."""
+    row = np.arange(arrived, arrived + count)
+    filled = min(max(size - len(kept), 0), count)
+    slots = np.concatenate([kept, row[:filled]])
+    row = row[filled:]
+    slot = generator("reservoir", seed, snapshot).integers(0, row + 1)  # fact t takes one of t + 1 places
+    taken = slot < size
+    slots[slot[taken]] = row[taken]  # a slot taken twice keeps the later fact, as one by one would
+    return slots
