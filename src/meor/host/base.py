@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from meor.backbone.base import Backbone
 from meor.backbone.loss import Batch, Table
@@ -89,6 +89,10 @@ class Host(ABC):
     def begin(self, update: Update, plan: Plan, backbone: Backbone, entity: Table, relation: Table) -> None:
         """Open an update on grown tables. Called again with the tables of a checkpoint when resuming."""
 
+    def parameters(self, entity: Table, relation: Table) -> dict[str, nn.Parameter]:
+        """What the optimizer moves, asked after `begin`: the trainable rows, unless a host has others."""
+        return {"entity": entity.trained, "relation": relation.trained}
+
     @abstractmethod
     def steps(self, pass_number: int) -> Steps:
         """The steps of a pass; the same ones however often it is asked."""
@@ -101,7 +105,7 @@ class Host(ABC):
         """After each step: for hosts that follow their own weights (a moving teacher, Fisher sums)."""
 
     def end(self) -> None:  # noqa: B027  (optional)
-        """Close the update, once its weights are final."""
+        """Close the update, once the best weights are in place."""
 
     def tensors(self) -> dict[str, Tensor]:
         """State of its own that a checkpoint must hold; draws are addressed and need none."""

@@ -10,22 +10,23 @@ draw is addressed by pass and fact, so there is no generator to save.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from meor.backbone.base import Backbone, Model
+from meor.backbone.base import Model
 from meor.backbone.loss import Table
-from meor.errors import NonFiniteError, RunError
-from meor.host.adam import Adam
-from meor.host.base import Host, Plan, Update
+from meor.errors import NonFiniteError
+from meor.host.base import Plan
+from meor.host.training import Cursor, Training
 from meor.typing import Ids
 
-OnStep = Callable[["Training", float], None]
-OnPass = Callable[["Training", float | None], None]
+__all__ = ["Cursor", "PenaltyTerm", "Training", "no_penalty", "refine"]
+
+OnStep = Callable[[Training, float], None]
+OnPass = Callable[[Training, float | None], None]
 Validate = Callable[[Model], float]
 
 
@@ -40,103 +41,6 @@ class PenaltyTerm(Protocol):
 
 def no_penalty(entity: Table, relation: Table, replay: Ids, /) -> float:
     return 0.0
-
-
-@dataclass(slots=True)
-class Cursor:
-    """Where a training stands. JSON-able, and floats survive the round trip."""
-
-    update: int
-    pass_number: int = 0
-    batch: int = 0
-    step: int = 0
-    best_mrr: float | None = None
-    stale: int = 0  # validations since the best one
-    stopped: bool = False
-    validations: list[tuple[int, float]] = field(default_factory=list)  # passes done, MRR
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Cursor:
-        if set(values) != {one.name for one in fields(cls)}:
-            raise RunError(
-                f"A training cursor has the fields {sorted(values)}. Resume with the version of it."
-            )
-        seen = [(int(passes), float(mrr)) for passes, mrr in values["validations"]]
-        return cls(**{**values, "validations": seen})
-
-
-@dataclass(slots=True)
-class Training:
-    """All that a stopped training needs: tables, optimizer, best weights so far, and where it stands."""
-
-    host: Host
-    backbone: Backbone
-    entity: Table
-    relation: Table
-    adam: Adam
-    cursor: Cursor
-    best: dict[str, Tensor] = field(default_factory=dict)  # the trained rows of the best validation
-
-    @classmethod
-    def begin(cls, host: Host, model: Model, update: Update, plan: Plan) -> Training:
-        """Open an update on a grown model (decision 20: a fresh Adam). The given model is left as it is."""
-        _check_size(model, update)
-        first_entity, first_relation = host.first_rows(update)
-        entity = Table.of(model.entity.detach().clone(), first_entity)
-        relation = Table.of(model.relation.detach().clone(), first_relation)
-        host.begin(update, plan, model.backbone, entity, relation)
-        adam = Adam({"entity": entity.trained, "relation": relation.trained}, plan.learning_rate)
-        return cls(host, model.backbone, entity, relation, adam, Cursor(update.number))
-
-    @classmethod
-    def restore(
-        cls,
-        host: Host,
-        backbone: Backbone,
-        update: Update,
-        plan: Plan,
-        *,
-        tensors: Mapping[str, Tensor],
-        cursor: Cursor,
-    ) -> Training:
-        """Go on from what `tensors()` and the cursor held."""
-        if cursor.update != update.number:
-            raise RunError(
-                f"The cursor stands at update {cursor.update}, not {update.number}. Resume that one."
-            )
-        missing = {"entity", "relation", "adam.steps"} - set(tensors)
-        if missing:
-            raise RunError(f"A checkpoint lacks {sorted(missing)}. Go back to the one before it.")
-        model = Model(backbone, tensors["entity"], tensors["relation"])
-        training = cls.begin(host, model, update, plan)
-        training.adam.load(_under(tensors, "adam."))
-        training.best = {name: value.clone() for name, value in _under(tensors, "best.").items()}
-        host.load(_under(tensors, "host."))
-        training.cursor = cursor
-        return training
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The live tensors of a checkpoint: copy or write them before the next step."""
-        return {
-            "entity": self.entity.data,
-            "relation": self.relation.data,
-            **{f"adam.{name}": value for name, value in self.adam.state().items()},
-            **{f"best.{name}": value for name, value in self.best.items()},
-            **{f"host.{name}": value for name, value in self.host.tensors().items()},
-        }
-
-    @property
-    def model(self) -> Model:
-        """The present weights; they move with the next step."""
-        return Model(self.backbone, self.entity.data, self.relation.data)
-
-    @property
-    def trains_nothing(self) -> bool:
-        """No newcomer and no new relation, and a host that leaves the rest alone."""
-        return not (self.entity.trained.numel() or self.relation.trained.numel())
 
 
 def refine(
@@ -235,15 +139,3 @@ def _final(training: Training) -> Model:
                 f"An {name} row is not finite after update {training.cursor.update}. Lower the learning rate."
             )
     return model
-
-
-def _check_size(model: Model, update: Update) -> None:
-    if (model.n_entities, model.n_relations) != (update.n_entities, update.m_relations):
-        raise RunError(
-            f"The model has {model.n_entities} entities and {model.n_relations} relations, update "
-            f"{update.number} has {update.n_entities} and {update.m_relations}. Grow the model first."
-        )
-
-
-def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
