@@ -1,0 +1,144 @@
+"""Lines of a text file from anywhere: plain or gzip, bounded, decoded strictly, never half understood."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from meor.errors import StreamError
+from meor.stream.records import LabelPool, Origin
+from meor.stream.snapshot import LabelFact
+
+LINE_LIMIT = 1 << 20
+"""Bytes of the longest line we read; a longer one is no fact."""
+
+EXPANSION_FLOOR = 64 << 20
+EXPANSION_RATIO = 200
+"""A compressed file may grow to 64 MiB or 200 times its size, whichever is more."""
+
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_GZIP = b"\x1f\x8b"
+_NEVER_IN_A_LINE = re.compile("[\0\r\ufeff]")
+_FORBIDDEN_NAMES = {"\0": "a NUL", "\r": "a carriage return", "\ufeff": "a byte order mark"}
+
+
+def check_regular(path: Path) -> int:
+    """The size of a file that can be read to its end; a pipe or a device may never end, so it is refused."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise StreamError("no such file or folder", remedy="Check the path", path=path) from None
+    except PermissionError:
+        raise _no_permission(path) from None
+    except (OSError, ValueError) as error:
+        raise StreamError(f"cannot be opened ({error})", remedy="Check the path", path=path) from None
+    if stat.S_ISDIR(status.st_mode):
+        raise StreamError("is a folder where a file is needed", remedy="Name a file inside it", path=path)
+    if not stat.S_ISREG(status.st_mode):
+        remedy = "Save its content to a file first"
+        raise StreamError("is neither a file nor a folder", remedy=remedy, path=path)
+    return status.st_size
+
+
+def expansion_limit(size: int) -> int:
+    return max(EXPANSION_FLOOR, EXPANSION_RATIO * size)
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """Every line without its end (LF or CRLF); the first one is line 1."""
+    origin = Origin(path)
+    limit = expansion_limit(check_regular(path))
+    total = number = 0
+    with _opened(path) as source:
+        while raw := _read_line(source, origin, number + 1):
+            number += 1
+            total += len(raw)
+            if total > limit:
+                problem = f"expands to more than {limit} bytes, over {EXPANSION_RATIO} times its size"
+                raise origin.error(problem, "Unpack it yourself if you trust it", number)
+            yield _decode(raw, origin, number)
+
+
+def tab_facts(path: Path, pool: LabelPool) -> list[LabelFact]:
+    """Facts of a file whose every line is head TAB relation TAB tail; fact i stands on line i + 1."""
+    origin = Origin(path)
+    facts: list[LabelFact] = []
+    blank = 0
+    for number, line in enumerate(text_lines(path), 1):
+        if not line:
+            blank = blank or number
+            continue
+        if blank:
+            raise origin.error("an empty line between facts", "Remove it", blank)
+        fields = line.split("\t")
+        check_fact(fields, origin, number)
+        facts.append(pool.fact(fields[0], fields[1], fields[2]))
+    return facts
+
+
+def check_fact(fields: list[str], origin: Origin, number: int) -> None:
+    """Three labels, none of them empty."""
+    if len(fields) != 3:
+        problem = f"{len(fields)} column{'s' * (len(fields) != 1)} where 3 are needed"
+        raise origin.error(problem, "Write head, relation and tail with a tab between them", number)
+    for name, value in zip(("head", "relation", "tail"), fields, strict=True):
+        if not value or value.isspace():
+            raise origin.error(f"the {name} is empty", "Give it a name or remove the fact", number)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        raw = path.open("rb")
+    except PermissionError:
+        raise _no_permission(path) from None
+    except OSError as error:
+        raise StreamError(f"cannot be opened ({error})", remedy="Check the path", path=path) from None
+    with raw:
+        if path.suffix.lower() != ".gz":
+            yield raw
+            return
+        with gzip.GzipFile(fileobj=raw) as unpacked:
+            yield cast(BinaryIO, unpacked)
+
+
+def _no_permission(path: Path) -> StreamError:
+    return StreamError("no permission to read it", remedy="Change its permissions or copy it", path=path)
+
+
+def _read_line(source: BinaryIO, origin: Origin, number: int) -> bytes:
+    try:
+        raw = source.readline(LINE_LIMIT + 1)
+    except EOFError:
+        raise origin.error("the compressed file is cut off", "Fetch or compress it again", number) from None
+    except (OSError, zlib.error) as error:
+        raise origin.error(f"cannot be read ({error})", "Fetch or compress it again", number) from None
+    if len(raw) > LINE_LIMIT:
+        raise origin.error(f"a line longer than {LINE_LIMIT} bytes", "Write one fact a line", number)
+    return raw
+
+
+def _decode(raw: bytes, origin: Origin, number: int) -> str:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        remedy = "Save the file as UTF-8"
+        if number == 1 and raw.startswith(_GZIP):
+            remedy = "It looks gzip-compressed: end its name in .gz"
+        elif number == 1 and raw.startswith(_UTF16):
+            remedy = "It looks like UTF-16: save it as UTF-8"
+        raise origin.error(f"byte {error.start + 1} is not UTF-8", remedy, number) from None
+    if number == 1:
+        text = text.removeprefix("\ufeff")
+    text = text.removesuffix("\n").removesuffix("\r")
+    found = _NEVER_IN_A_LINE.search(text)
+    if found is not None:
+        problem = f"{_FORBIDDEN_NAMES[found[0]]} inside the line"
+        raise origin.error(problem, "Save the file as UTF-8 text with LF or CRLF line ends", number)
+    return text
