@@ -8,7 +8,7 @@ its file (Turtle's get a new one at every read), so such statements are skipped 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
@@ -22,7 +22,7 @@ Literals = Literal["skip", "error"]
 
 def rdf_facts(
     path: Path, pool: LabelPool, *, turtle: bool, literals: Literals, report: Report
-) -> tuple[Origin, list[LabelFact], Sequence[int]]:
+) -> tuple[Origin, list[LabelFact], list[int]]:
     """Facts and where each stands: its line (N-Triples) or statement (Turtle); labels are bare IRIs."""
     origin = Origin(path, "statement" if turtle else "line")
     feed = _Feed(text_lines(path))

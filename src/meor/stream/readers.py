@@ -16,13 +16,14 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 
 from meor.errors import StreamError
 from meor.stream.parquet import parquet_table
 from meor.stream.rdf import Literals, rdf_facts
 from meor.stream.records import LabelPool, Origin, Part, Report
-from meor.stream.snapshot import Stream
+from meor.stream.snapshot import LabelFact, Stream
 from meor.stream.table import FactTable, bare_facts, text_table
 from meor.stream.text import check_regular, tab_facts
 from meor.stream.validation import Duplicates, assemble, check_choice, check_numbers
@@ -68,8 +69,7 @@ def read_facts(
     tell = _log.warning if report is None else report
     _, form = form_of(path)
     if form in _RDF:
-        origin, facts, numbers = rdf_facts(path, pool, turtle=form == ".ttl", literals=literals, report=tell)
-        table = FactTable(origin, facts, list(numbers))
+        table = FactTable(*_rdf(path, pool, literals, tell))
     elif form in _TAB:
         table = bare_facts(path, pool, dated=dated)
     else:
@@ -96,7 +96,7 @@ def _is_folder(path: Path) -> bool:
 def _file_parts(path: Path, pool: LabelPool, literals: Literals, report: Report) -> list[Part]:
     _, form = form_of(path)
     if form in _RDF:
-        return [_rdf_part(path, 0, Split.TRAIN, pool, literals, report)]
+        return [Part(0, Split.TRAIN, *_rdf(path, pool, literals, report))]
     table = _table(path, pool)
     origin = table.origin
     if table.snapshot and table.date:
@@ -116,18 +116,16 @@ def _file_parts(path: Path, pool: LabelPool, literals: Literals, report: Report)
 
 def _split_up(table: FactTable, when: Sequence[int]) -> list[Part]:
     """Train, valid and test of every snapshot, in file order."""
-    parts = {
-        (snapshot, split): Part(snapshot, split, table.origin, facts, numbers)
-        for snapshot in range(max(when) + 1)
-        for split in SPLITS
-        for facts, numbers in [([], [])]
-    }
-    rows = zip(table.facts, table.numbers, when, table.split or [Split.TRAIN] * len(when), strict=True)
-    for fact, number, snapshot, split in rows:
-        part = parts[snapshot, split]
-        part.facts.append(fact)
-        part.numbers.append(number)
-    return list(parts.values())
+    cells = [(snapshot, split) for snapshot in range(max(when) + 1) for split in SPLITS]
+    rows: dict[tuple[int, Split], list[int]] = {cell: [] for cell in cells}
+    for row, cell in enumerate(zip(when, table.split or repeat(Split.TRAIN), strict=False)):
+        rows[cell].append(row)
+    return [
+        Part(
+            *cell, table.origin, [table.facts[row] for row in chosen], [table.numbers[row] for row in chosen]
+        )
+        for cell, chosen in rows.items()
+    ]
 
 
 def _table(path: Path, pool: LabelPool) -> FactTable:
@@ -141,12 +139,10 @@ def _table(path: Path, pool: LabelPool) -> FactTable:
     raise StreamError(f"unknown format {path.suffix!r}", remedy=remedy, path=path)
 
 
-def _rdf_part(
-    path: Path, snapshot: int, split: Split, pool: LabelPool, literals: Literals, report: Report
-) -> Part:
-    turtle = form_of(path)[1] == ".ttl"
-    origin, facts, numbers = rdf_facts(path, pool, turtle=turtle, literals=literals, report=report)
-    return Part(snapshot, split, origin, facts, numbers)
+def _rdf(
+    path: Path, pool: LabelPool, literals: Literals, report: Report
+) -> tuple[Origin, list[LabelFact], list[int]]:
+    return rdf_facts(path, pool, turtle=form_of(path)[1] == ".ttl", literals=literals, report=report)
 
 
 def _folder_parts(path: Path, pool: LabelPool, literals: Literals, report: Report) -> Iterator[Part]:
@@ -154,7 +150,7 @@ def _folder_parts(path: Path, pool: LabelPool, literals: Literals, report: Repor
         files = _split_files(folder)
         for split, file in files.items():
             if form_of(file)[1] in _RDF:
-                yield _rdf_part(file, snapshot, split, pool, literals, report)
+                yield Part(snapshot, split, *_rdf(file, pool, literals, report))
             else:
                 facts = tab_facts(file, pool)
                 yield Part(snapshot, split, Origin(file), facts, range(1, len(facts) + 1))

@@ -26,7 +26,7 @@ NumberedRow = tuple[int, Sequence[str]]
 
 @dataclass(slots=True)
 class FactTable:
-    """What a table says, row by row; `date`, `snapshot` and `split` are empty where there is no such column."""
+    """What a table says, row by row; `date`, `snapshot` and `split` are empty without such a column."""
 
     origin: Origin
     facts: list[LabelFact] = field(default_factory=list)

@@ -112,8 +112,6 @@ def _refuse_unseen(part: Part, row: int, entities: set[str], relations: set[str]
         what = f"relation {shown(relation)}"
     else:
         what = f"entity {shown(head if head not in entities else tail)}"
-    problem = (
-        f"{what} appears in {part.split.value} before any train fact ({unseen} such names in this split)"
-    )
+    problem = f"{what} appears in {part.split.value} before any train fact ({unseen} such names here)"
     remedy = f"Move such a fact to the train facts of snapshot {part.snapshot}, or remove it"
     raise part.error(row, problem, remedy)
