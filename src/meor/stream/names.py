@@ -10,32 +10,37 @@ PROFESSIONS = ("novelist", "cartographer", "composer", "physicist", "historian",
 GENRES = ("sea story", "travelogue", "song cycle", "treatise", "chronicle", "pattern book")
 AWARDS = ("Silver Quill", "Lantern Prize", "Order of the Heron", "Meridian Medal", "Amber Laurel")
 
-_FIRST = (
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_FIRST = _words(
     "Ada Anselm Bram Brita Cleo Corin Dario Delia Edda Emeric Fenn Freya Gideon Greta Hale Hedda Ines Ivo "
     "Jonna Joren Kaia Kasimir Leon Lotte Luc Mira Moritz Nela Nils Odo Orla Pia Piet Quill Ria Runa Sela "
     "Sorin Tamsin Tove Udo Ulla Vera Viggo Wanda Wim Xenia Yara Yorick Zeno"
-).split()
-_SURNAME = (
+)
+_SURNAME = _words(
     "Ald Ber Bran Cal Cor Dell Dorn Elm Fal Garr Hal Hol Isk Jar Kel Lind Lor Mor Nor Ost Pell Quar Ros "
     "Sel Tam Tor Ul Ver Wick Yar"
-).split()
-_SURNAME_END = "ell ander by croft dane en er holm ick ing is lake low man mond ow sen stedt ton vik".split()
-_PLACE = (
+)
+_SURNAME_END = _words("ell ander by croft dane en er holm ick ing is lake low man mond ow sen stedt ton vik")
+_PLACE = _words(
     "Alder Amber Ash Barrow Birch Black Bright Castle Cinder Clear Crane Dun Elder Fair Fern Frost Grey "
     "Heron Iron Lark Lind Maple Mill North Oak Otter Raven Salt Silver Stone Swan Thorn White Wind"
-).split()
-_PLACE_END = "brook burgh bury dale fell field ford gate haven holm mere mouth port stead wick worth".split()
+)
+_PLACE_END = _words("brook burgh bury dale fell field ford gate haven holm mere mouth port stead wick worth")
 _PLACE_FORM = ("{}", "{}", "{}", "Harbour of {}", "Upper {}", "New {}", "{} Bay", "{}-on-Sea")
-_ADJECTIVE = (
+_ADJECTIVE = _words(
     "Amber Borrowed Burning Crooked Distant Drowned Empty Faithful Frozen Gilded Glass Hidden Hollow Last "
     "Lesser Lost Narrow Paper Patient Quiet Restless Salt Second Silent Sleeping Slow Sunken Unfinished"
-).split()
-_NOUN = (
+)
+_NOUN = _words(
     "Almanac Anchor Archive Atlas Bell Bridge Candle Compass Estuary Garden Gate Harbour Harvest Heron "
     "Island Ladder Lantern Ledger Lighthouse Map Meridian Mirror Orchard Overture River Season Staircase "
     "Tide Tower Voyage Winter"
-).split()
-_WORK_FORM = ("The {a} {n}", "The {a} {n}", "{n} of the {a} {m}", "Letters on the {a} {n}", "A {n} for {f}")
+)
+_WORK_FORM = ("The {a} {n}", "The {a} {n}", "{n} of the {a} {m}", "Letters on the {a} {n}", "The {n} of {f}")
 _COMPANY_FORM = ("{s} & {t}", "{s} Works", "{p} Shipping", "{p} Press", "{s} Brothers", "House of {s}")
 _SOCIETY_FORM = ("{p} Guild of {c}s", "{a} Society of {c}s", "League of {p} {c}s", "{s} Circle of {c}s")
 
@@ -47,7 +52,7 @@ class Namer:
         self._rng = rng
         self._used = {*COUNTRIES, *LANGUAGES, *PROFESSIONS, *GENRES, *AWARDS}
 
-    def _pick(self, words: tuple[str, ...] | list[str]) -> str:
+    def _pick(self, words: tuple[str, ...]) -> str:
         return words[int(self._rng.integers(len(words)))]
 
     def _distinct(self, form: str, profession: str = "") -> str:
