@@ -1,0 +1,81 @@
+"""Write a stream as the folder layout `readers` reads: complete under its name, or not there at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from meor.errors import StreamError
+from meor.stream.records import shown
+from meor.stream.snapshot import Stream
+from meor.stream.vocabulary import Vocabulary
+from meor.typing import SPLITS, Facts
+
+# What a line of the layout cannot carry, and halves of characters, which UTF-8 has no bytes for.
+_UNWRITABLE = re.compile("[\0\t\n\r\ufeff\ud800-\udfff]")
+
+
+def write_stream(stream: Stream, folder: Path | str) -> None:
+    """Create `folder` with one sub-folder a snapshot; an existing target is never touched."""
+    folder = Path(folder)
+    check_target(folder)
+    for vocabulary in (stream.entities, stream.relations):
+        _check_labels(vocabulary)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".meor-", dir=folder.parent) as staging:
+            whole = Path(staging) / "stream"
+            _write_snapshots(stream, whole)
+            # A rename on one file system is one step: readers see nothing, then everything.
+            os.rename(whole, folder)
+            _sync_folder(folder.parent)
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror or error})"
+        raise StreamError(problem, remedy="Free some space or choose another folder", path=folder) from error
+
+
+def check_target(folder: Path) -> None:
+    """Refuse a target that exists; called early so that no work is done in vain."""
+    try:
+        taken = os.path.lexists(folder)
+    except (OSError, ValueError) as error:
+        raise StreamError(f"cannot be written ({error})", remedy="Check the path", path=folder) from None
+    if taken:
+        raise StreamError("already exists", remedy="Remove it or choose another folder", path=folder)
+
+
+def _check_labels(vocabulary: Vocabulary) -> None:
+    for label in vocabulary:
+        if not label or label.isspace() or _UNWRITABLE.search(label):
+            problem = f"the label {shown(label)} is empty or holds a tab, a line end or a NUL"
+            raise StreamError(problem, remedy="Rename it before writing the stream")
+
+
+def _write_snapshots(stream: Stream, whole: Path) -> None:
+    whole.mkdir()
+    for index, snapshot in enumerate(stream.snapshots):
+        inside = whole / str(index)
+        inside.mkdir()
+        for split in SPLITS:
+            with (inside / f"{split}.txt").open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(_lines(stream, snapshot.facts([split])))
+                file.flush()
+                os.fsync(file.fileno())
+        _sync_folder(inside)
+    _sync_folder(whole)
+
+
+def _lines(stream: Stream, facts: Facts) -> Iterable[str]:
+    entity, relation = stream.entities.labels, stream.relations.labels
+    return (f"{entity[head]}\t{relation[kind]}\t{entity[tail]}\n" for head, kind, tail in facts.tolist())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
