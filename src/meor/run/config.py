@@ -1,0 +1,238 @@
+"""The settings of one run: YAML in, the resolved YAML out, and an error that names the nearest option.
+
+Everything here determines results, apart from the places where inputs lie. Threads, memory and
+output folders do not change a bit of any result and are therefore no settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from meor.errors import ConfigError
+from meor.run.explain import explain
+from meor.run.presets import PRESETS
+from meor.run.yaml_file import read_yaml
+
+Positive = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Method = Literal["replay", "meor", "mmr", "uor", "shuffled", "uncentered", "calibration"]
+SideName = Literal["head", "tail"]
+SplitName = Literal["train", "valid", "test"]
+
+PLACES = ("stream", "data_dir", "base_model")
+"""Settings that say where inputs lie; the fingerprint holds the hash of what was found there instead."""
+
+
+def _several(value: Any) -> Any:
+    """`split: test` means the same as `split: [test]`."""
+    return [value] if isinstance(value, str) else value
+
+
+def _backbone(value: Any) -> Any:
+    from meor.backbone import BACKBONES  # a fourth backbone is one line there and none here
+
+    if isinstance(value, str) and value not in BACKBONES:
+        raise ValueError(f"is not one of {', '.join(BACKBONES)}")
+    return value
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BaseModelFiles(Section):
+    """Embeddings made elsewhere, which stand in for base training."""
+
+    entity: str
+    relation: str | None = None
+    vocabulary: str | None = None
+
+
+class Base(Section):
+    """Training on snapshot 0 (decisions 12 to 15)."""
+
+    epochs: Positive = 200
+    learning_rate: Rate = 1e-4
+    batch: Positive = 2048
+    negatives: Positive = 10
+    validate_every: Positive = 10
+    patience: Positive = 3
+    init_std: Rate = 0.05
+
+
+class Refine(Section):
+    """Training on each update (decisions 16 to 21)."""
+
+    learning_rate: Rate
+    passes: Positive
+    batch: Positive = 2048
+    negatives: Positive = 10
+    order: Literal["file", "permuted"]
+    newcomer_init: Literal["base", "matched", "neighbours", "schema"]
+    replay_size: Annotated[int, Field(ge=0)] = 2048
+    replay_negatives: Literal["current", "old"] = "current"
+    buffer: Literal["uniform", "reservoir"] = "uniform"
+
+
+class PenaltySettings(Section):
+    """Scale, matching and aggregate (decisions 23 to 33)."""
+
+    beta: Rate = 5.0
+    draws: Positive = 4
+    scale_sample: Positive = 256
+    mad_weight: Weight = 0.1
+    epsilon: Rate = 1e-8
+    signature: Literal["all", "role"] = "all"
+    detach_reference: bool = True
+
+
+class Evaluation(Section):
+    """What is ranked, and against which positives (decisions 6 to 9)."""
+
+    split: Annotated[tuple[Literal["test", "valid"], ...], BeforeValidator(_several)] = Field(
+        default=("test",), min_length=1
+    )
+    updates: tuple[Positive, ...] | None = None
+    sides: Annotated[tuple[SideName, ...], BeforeValidator(_several)] = Field(
+        default=("head", "tail"), min_length=1
+    )
+    filter_splits: Annotated[tuple[SplitName, ...], BeforeValidator(_several)] = ("train", "valid", "test")
+    filter_prefix: Literal["current", "introduced"] = "current"
+
+    @model_validator(mode="after")
+    def _nothing_twice(self) -> Self:
+        for name in ("split", "updates", "sides", "filter_splits"):
+            values = getattr(self, name)
+            if values is not None and len(set(values)) < len(values):
+                raise ValueError(f"{name} names something twice")
+        return self
+
+
+class Config(Section):
+    """Every setting of a run, resolved: defaults, then the preset, then what was given."""
+
+    stream: str = "world"
+    data_dir: str | None = None
+    backbone: Annotated[str, BeforeValidator(_backbone)] = "complex"
+    host: Literal["replay"] = "replay"
+    method: Method = "replay"
+    preset: Literal["paper", "practical"] = "practical"
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    dim: Positive = 200
+    dtype: Literal["float64", "float32"] = "float64"
+    base_model: BaseModelFiles | None = None
+    base: Base = Base()
+    refine: Refine
+    coefficient: Weight | None = None
+    coefficient_rule: Literal["balance", "validated"] = "balance"
+    penalty: PenaltySettings = PenaltySettings()
+    evaluation: Evaluation = Evaluation()
+
+    def __init__(self, **settings: Any) -> None:
+        # Spelled out because the type checker cannot see that a preset fills `refine`.
+        super().__init__(**settings)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        preset = given.get("preset")
+        filled = dict(given)
+        # An unknown preset is filled as well: then only its own name is reported, not what it left out.
+        known = preset if isinstance(preset, str) and preset in PRESETS else "practical"
+        for section, values in PRESETS[known].items():
+            own = given.get(section, {})
+            if isinstance(own, dict):
+                filled[section] = {**values, **own}
+        return filled
+
+    @classmethod
+    def resolve(
+        cls, given: Mapping[str, Any], *, path: Path | None = None, lines: Mapping[str, int] | None = None
+    ) -> Config:
+        """A config from nested mappings; whatever is wrong becomes one `ConfigError`."""
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            raise explain(error, cls, path=path, lines=lines or {}) from None
+
+    @classmethod
+    def load(cls, path: Path) -> Config:
+        return cls.gather(path)
+
+    @classmethod
+    def gather(
+        cls, path: Path | None = None, *, flags: Mapping[str, Any] | None = None, sets: Iterable[str] = ()
+    ) -> Config:
+        """The file, then the flags that were given, then each `--set key=value`; the last one wins."""
+        given: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        if path is not None:
+            given, lines = read_yaml(path)
+        for key, value in (flags or {}).items():
+            if value is not None:
+                given[key] = value
+                lines.pop(key, None)
+        for text in sets:
+            key, value = _parse_set(text)
+            _place(given, key.split("."), value, text)
+            lines.pop(key, None)
+        return cls.resolve(given, path=path, lines=lines)
+
+    def to_yaml(self) -> str:
+        """The resolved settings, every default included; reading it back gives the same config."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+    def fingerprint(self, stream_hash: str, base_hash: str | None = None) -> str:
+        """sha256 of all that determines results: settings, and the content of stream and given base."""
+        return _digest(
+            {
+                **self.model_dump(mode="json", exclude={*PLACES, "preset"}),
+                "stream_hash": stream_hash,
+                "base_hash": base_hash,
+            }
+        )
+
+    def base_fingerprint(self, prefix_hash: str, versions: Mapping[str, str]) -> str:
+        """What determines the base model: runs that agree on it share one."""
+        shared = self.model_dump(mode="json", include={"backbone", "seed", "dim", "dtype", "base"})
+        return _digest({**shared, "prefix_hash": prefix_hash, "versions": dict(versions)})
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _parse_set(text: str) -> tuple[str, Any]:
+    key, equals, raw = text.partition("=")
+    if not equals or not all(key.strip().split(".")):
+        raise ConfigError(f"`--set {text}` is not key=value", remedy="Write e.g. --set base.epochs=50")
+    try:
+        return key.strip(), yaml.safe_load(raw)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ConfigError(
+            f"the value of `--set {text}` cannot be read", remedy="Write a number, a word or a list [a, b]"
+        ) from None
+
+
+def _place(given: dict[str, Any], keys: list[str], value: Any, text: str) -> None:
+    for depth, key in enumerate(keys[:-1]):
+        inner = given.get(key)
+        if inner is not None and not isinstance(inner, dict):
+            raise ConfigError(
+                f"`--set {text}`: {'.'.join(keys[: depth + 1])} is a single value",
+                remedy=f"Set {'.'.join(keys[: depth + 1])} itself",
+            )
+        given[key] = dict(inner or {})
+        given = given[key]
+    given[keys[-1]] = value

@@ -1,0 +1,79 @@
+"""What a run folder holds: its names, its manifest, its vocabulary."""
+
+from __future__ import annotations
+
+import platform
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from meor.errors import RunError
+from meor.run.checkpoint import read_json
+from meor.run.disk import TEMPORARY
+from meor.stream.snapshot import Stream
+
+CONFIG, LOG, VOCABULARY = "config.yaml", "log.jsonl", "vocabulary.parquet"
+MODEL, RANKS, RECORDS = "model.safetensors", "ranks.parquet", "records.parquet"
+ENDPOINTS, MANIFEST, STEPS, LOCK = "endpoints.json", "manifest.json", "steps", ".lock"
+FORMAT = 1
+UPDATE = re.compile(r"update-(0|[1-9]\d{0,8})")
+_OURS = {CONFIG, LOG, VOCABULARY, ENDPOINTS, MANIFEST, STEPS, LOCK}
+
+
+def update_name(update: int) -> str:
+    return f"update-{update}"
+
+
+def is_run(path: Path) -> bool:
+    """A manifest makes a folder a run: it is written last when a run is begun."""
+    return (path / MANIFEST).is_file()
+
+
+def is_ours(name: str) -> bool:
+    plain = name.removesuffix(TEMPORARY)
+    return plain in _OURS or UPDATE.fullmatch(plain) is not None
+
+
+def versions() -> dict[str, str]:
+    """The software that results may depend on."""
+    names = ("meor", "torch", "numpy", "numba", "pyarrow", "safetensors")
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    manifest = read_json(path / MANIFEST)
+    wanted = {"format", "complete", "config_hash", "stream_hash", "sha256", "threads", "versions"}
+    if not isinstance(manifest, dict) or not wanted <= set(manifest) or manifest["format"] != FORMAT:
+        raise RunError(f"{path / MANIFEST} is not a run's manifest of format {FORMAT}.")
+    listed = manifest["sha256"]
+    if not isinstance(listed, dict) or not all(_is_listed_name(name) for name in listed):
+        raise RunError(f"{path / MANIFEST} lists files that no run folder holds.")
+    return manifest
+
+
+def write_vocabulary(stream: Stream, path: Path) -> None:
+    """id, label, kind, admitted_at: entities, then relations, each numbered from 0."""
+    kinds = (("entity", stream.entities), ("relation", stream.relations))
+    table = pa.table(
+        {
+            "id": pa.array([id for _, labels in kinds for id in range(len(labels))], pa.int64()),
+            "label": pa.array([label for _, labels in kinds for label in labels], pa.string()),
+            "kind": pa.array([kind for kind, labels in kinds for _ in range(len(labels))], pa.string()),
+            "admitted_at": pa.array([at for _, labels in kinds for at in labels.admitted_at], pa.int64()),
+        }
+    )
+    pq.write_table(table, path, compression="zstd")
+
+
+def _is_listed_name(name: str) -> bool:
+    folder, slash, file = name.rpartition("/")
+    if not slash:
+        return name in {CONFIG, LOG, VOCABULARY, ENDPOINTS}
+    return (
+        UPDATE.fullmatch(folder) is not None
+        and re.fullmatch(r"[a-z_]+\.(parquet|safetensors)", file) is not None
+    )

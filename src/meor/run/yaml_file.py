@@ -1,0 +1,101 @@
+"""Settings from a YAML file, with the line of every key, so that an error can name it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from meor.errors import ConfigError
+
+LARGEST = 64 << 10
+"""Bytes of the largest settings file: a real one has a few kB, and parsing time is not linear."""
+
+DEEPEST = 16
+_OPENING = (
+    yaml.FlowSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.BlockMappingStartToken,
+)
+_CLOSING = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
+
+
+def read_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
+    """The mapping a YAML file holds and the line of each dotted key."""
+    text = _text(path)
+    try:
+        _refuse_bombs(text, path)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        lines: dict[str, int] = {}
+        if node is not None:
+            _collect(node, "", lines, path)
+        content = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise ConfigError(
+            f"not valid YAML: {error.problem}",
+            remedy="Correct it there",
+            path=path,
+            line=None if mark is None else mark.line + 1,
+        ) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ConfigError(
+            f"not valid YAML: {first}", remedy="Write plain `key: value` lines", path=path
+        ) from None
+    if content is None:
+        return {}, {}
+    if not isinstance(content, dict):
+        raise ConfigError("not a mapping", remedy="Write `key: value` lines", path=path, line=1)
+    return content, lines
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LARGEST + 1)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot be read ({error.strerror})", remedy="Name a readable YAML file", path=path
+        ) from None
+    if len(raw) > LARGEST:
+        raise ConfigError("larger than 64 KiB", remedy="Name a settings file, not data", path=path)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError("not UTF-8 text", remedy="Save it as UTF-8", path=path, line=line) from None
+
+
+def _refuse_bombs(text: str, path: Path) -> None:
+    # A few aliases can stand for gigabytes, and for a mapping that holds itself; brackets nested without
+    # end take the parser quadratic time.
+    depth = 0
+    for token in yaml.scan(text, Loader=yaml.SafeLoader):
+        depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
+        if depth > DEEPEST:
+            raise ConfigError("not valid YAML for settings: nested too deep", remedy="Flatten it", path=path)
+        if isinstance(token, yaml.AliasToken):
+            raise ConfigError(
+                f"the alias *{token.value} is not allowed",
+                remedy="Write the value out",
+                path=path,
+                line=token.start_mark.line + 1,
+            )
+
+
+def _collect(node: yaml.Node, prefix: str, lines: dict[str, int], path: Path) -> None:
+    """Note each key's line; YAML itself would let a second `seed:` silently win."""
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+            raise ConfigError("a key is not a word", remedy="Write `name: value`", path=path, line=line)
+        dotted = f"{prefix}{key.value}"
+        if dotted in lines:
+            raise ConfigError(f"{dotted} is given twice", remedy="Keep one of them", path=path, line=line)
+        lines[dotted] = line
+        _collect(value, f"{dotted}.", lines, path)

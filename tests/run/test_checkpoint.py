@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from meor.errors import RunError
+from meor.run.checkpoint import Checkpoint, Checkpoints, pack_tensors
+
+
+def checkpoint(update: int, step: int) -> Checkpoint:
+    seeded = torch.Generator().manual_seed(update * 1000 + step)
+    return Checkpoint(
+        update,
+        step,
+        {"entity": torch.randn(5, 4, generator=seeded, dtype=torch.float64)},
+        {"adam.steps": torch.tensor(float(step), dtype=torch.float64)},
+        {"cursor": {"step": step, "best_mrr": 0.1 + 0.2}},
+    )
+
+
+def test_what_is_loaded_is_what_was_saved_to_the_bit(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, "hash")
+    saved = checkpoint(1, 7)
+    store.save(saved)
+    loaded = store.load("1-7")
+    assert torch.equal(loaded.model["entity"], saved.model["entity"])
+    assert torch.equal(loaded.optim["adam.steps"], saved.optim["adam.steps"])
+    assert loaded.state == saved.state
+
+
+def test_at_least_two_are_kept_and_latest_names_the_newest(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, "hash")
+    for step in (8, 9, 10, 11):  # 10 after 9: by number, not by name
+        store.save(checkpoint(0, step))
+    assert store.names() == ["0-10", "0-11"]
+    assert (tmp_path / "LATEST").read_text() == "0-11\n"
+
+
+def test_a_checkpoint_names_its_parent(tmp_path: Path) -> None:
+    import hashlib
+    import json
+
+    store = Checkpoints(tmp_path, "hash")
+    first, second = store.save(checkpoint(0, 1)), store.save(checkpoint(0, 2))
+    manifest = json.loads((second / "manifest.json").read_text())
+    assert manifest["parent"] == hashlib.sha256((first / "manifest.json").read_bytes()).hexdigest()
+
+
+def test_the_newest_that_verifies_is_used_and_the_damaged_one_is_spoken_of(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, "hash")
+    store.save(checkpoint(2, 1))
+    store.save(checkpoint(2, 2))
+    (tmp_path / "2-2" / "optim.safetensors").write_bytes(b"")
+    said: list[str] = []
+    found = store.newest(update=2, say=said.append)
+    assert found is not None
+    assert found.name == "2-1"
+    assert "2-2" in said[0]
+
+
+def test_checkpoints_of_other_updates_are_no_answer(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, "hash")
+    store.save(checkpoint(1, 5))
+    assert store.newest(update=2, say=lambda text: None) is None
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
+    Checkpoints(tmp_path, "hash").save(checkpoint(1, 5))
+    with pytest.raises(RunError, match="other settings"):
+        Checkpoints(tmp_path, "another").load("1-5")
+
+
+def test_equal_tensors_pack_to_equal_bytes_without_metadata() -> None:
+    first = {"entity": torch.ones(2, 3), "relation": torch.zeros(1, 3)}
+    second = {"relation": torch.zeros(1, 3), "entity": torch.ones(2, 3)}
+    assert pack_tensors(first) == pack_tensors(second)
+    assert b"__metadata__" not in pack_tensors(first)

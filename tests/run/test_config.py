@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meor.errors import ConfigError
+from meor.run.config import Config
+from meor.run.presets import PRESETS
+
+
+def test_the_resolved_yaml_holds_every_setting_and_reads_back_to_the_same_config(tmp_path: Path) -> None:
+    config = Config.gather(
+        sets=["preset=paper", "base.epochs=7", "coefficient=1e-3", "penalty.epsilon=1e-12"]
+    )
+    path = tmp_path / "config.yaml"
+    path.write_text(config.to_yaml())
+    assert Config.load(path) == config
+    written = yaml.safe_load(config.to_yaml())
+    assert list(written) == list(Config.model_fields)
+    assert written["backbone"] == "complex"
+
+
+def test_the_paper_preset_is_the_paper_to_the_letter() -> None:
+    paper = Config(preset="paper")
+    assert (paper.refine.learning_rate, paper.refine.passes, paper.refine.order) == (1e-4, 1, "file")
+    assert (paper.refine.newcomer_init, paper.refine.batch, paper.refine.negatives) == ("base", 2048, 10)
+    assert (paper.refine.replay_size, paper.dim, paper.dtype) == (2048, 200, "float64")
+    base = paper.base
+    assert (base.learning_rate, base.batch, base.negatives, base.init_std) == (1e-4, 2048, 10, 0.05)
+    assert (base.validate_every, base.patience) == (10, 3)
+    penalty = paper.penalty
+    assert (penalty.beta, penalty.draws, penalty.scale_sample) == (5.0, 4, 256)
+    assert (penalty.mad_weight, penalty.epsilon, penalty.signature) == (0.1, 1e-8, "all")
+
+
+def test_practical_is_the_default_preset_and_a_given_value_wins_over_it() -> None:
+    assert Config().preset == "practical"
+    assert Config().refine.model_dump().items() >= PRESETS["practical"]["refine"].items()
+    assert Config.gather(sets=["refine.passes=2"]).refine.passes == 2
+
+
+def test_set_wins_over_flags_and_flags_win_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("seed: 1\nbackbone: transe\nbase:\n  epochs: 5\n  batch: 64\n")
+    config = Config.gather(path, flags={"seed": 2, "backbone": None}, sets=["seed=3", "base.epochs=6"])
+    assert (config.seed, config.backbone, config.base.epochs, config.base.batch) == (3, "transe", 6, 64)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("base.epoch=3", "base.epochs"),
+        ("refine.pases=2", "refine.passes"),
+        ("epochs=3", "base.epochs"),
+        ("bakbone=complex", "backbone"),
+        ("backbone=complx", "complex"),
+        ("preset=papr", "paper"),
+        ("method=mero", "meor"),
+        ("refine.order=permute", "permuted"),
+        ("evaluation.split=tset", "test"),
+        ("evaluation.sides=[head,teil]", "tail"),
+        ("base=3", "base.epochs"),
+        ("base.epochs=0", "greater than or equal to 1"),
+        ("base.learning_rate=.nan", "finite"),
+        ("base.learning_rate=inf", "finite"),
+        ("coefficient=-1", "greater than or equal to 0"),
+        ("seed=1.5", "seed"),
+        ("evaluation.updates=[1, 1]", "twice"),
+        ("base.epochs", "key=value"),
+        ("base..epochs=3", "key=value"),
+        ("base.epochs=[", "number"),
+    ],
+)
+def test_a_wrong_setting_names_the_nearest_option_or_says_what_is_allowed(text: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=r".+\..+\.") as caught:
+        Config.gather(sets=[text])
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "expected"),
+    [
+        (b"seed: 1\nbase:\n  epoch: 3\n", 3, "base.epochs"),
+        (b"seed: 1\nseed: 2\n", 2, "twice"),
+        (b"seed: 1\nbase: [1\n", None, "YAML"),
+        (b"a: &x [1]\nb: *x\n", 2, "alias"),
+        (b"- 1\n", 1, "mapping"),
+        (b"seed: 1\n1: 2\n", 2, "word"),
+        (b"seed: \xff\n", 1, "UTF-8"),
+        (b"seed: !!python/object/apply:os.system ['true']\n", 1, "YAML"),
+        (b"seed: 2020-13-45\n", None, "YAML"),
+        (b"[" * 20000, None, "YAML"),
+        (b"#" * (2 << 20), None, "64 KiB"),
+    ],
+)
+def test_a_malformed_file_is_one_error_that_names_file_and_line(
+    tmp_path: Path, content: bytes, line: int | None, expected: str
+) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        Config.load(path)
+    assert str(path) in str(caught.value)
+    assert expected in str(caught.value)
+    if line is not None:
+        assert caught.value.line == line
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.binary(max_size=200)
+    | st.text(alphabet="abse:{}[]&*!-#\n \t'\"|>%@0123.", max_size=200).map(str.encode)
+)
+def test_any_bytes_are_a_config_or_a_config_error(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fuzz.yaml"
+        path.write_bytes(content)
+        with contextlib.suppress(ConfigError):
+            Config.load(path)
+
+
+def test_the_fingerprint_knows_what_determines_results_and_nothing_else() -> None:
+    config = Config()
+    same = config.model_copy(update={"stream": "elsewhere/copy", "data_dir": "data", "preset": "paper"})
+    assert config.fingerprint("hash") == same.fingerprint("hash")
+    assert config.fingerprint("hash") != config.fingerprint("other")
+    assert config.fingerprint("hash") != config.fingerprint("hash", "given base")
+    for text in (
+        "seed=1",
+        "dim=8",
+        "refine.passes=9",
+        "method=meor",
+        "coefficient=.1",
+        "evaluation.sides=head",
+    ):
+        assert Config.gather(sets=[text]).fingerprint("hash") != config.fingerprint("hash"), text
+
+
+def test_runs_share_a_base_whatever_their_method_host_and_refinement_are() -> None:
+    config = Config()
+    for text in ("method=meor", "refine.passes=9", "preset=paper", "evaluation.sides=head", "coefficient=1"):
+        other = Config.gather(sets=[text])
+        assert other.base_fingerprint("prefix", {}) == config.base_fingerprint("prefix", {}), text
+    for text in ("seed=1", "dim=8", "backbone=transe", "base.epochs=9", "dtype=float32"):
+        other = Config.gather(sets=[text])
+        assert other.base_fingerprint("prefix", {}) != config.base_fingerprint("prefix", {}), text
+
+
+def test_every_backbone_is_a_setting() -> None:
+    from meor.backbone import BACKBONES
+
+    for name in BACKBONES:
+        assert Config(backbone=name).backbone == name
