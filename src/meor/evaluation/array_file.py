@@ -1,0 +1,72 @@
+"""One array from a `.npy` or `.safetensors` file, without ever running what the file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from meor.errors import ModelError
+
+Array = NDArray[Any]
+
+
+def read_array(path: Path, name: str) -> Array:
+    """The array of a file; of several tensors in a safetensors file, the one called `name`."""
+    if not path.is_file():
+        problem = "is a directory" if path.is_dir() else "is not a file"
+        raise ModelError(problem, remedy="Name an array file, .npy or .safetensors", path=path)
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return _read_npy(path)
+    if suffix == ".safetensors":
+        return _read_safetensors(path, name)
+    raise ModelError(
+        f"the ending {suffix or '(none)'} is not known",
+        remedy="Save the array as .npy or .safetensors",
+        path=path,
+    )
+
+
+def _read_npy(path: Path) -> Array:
+    # A memory map checks the header against the file's length before anything is allocated, and refuses
+    # arrays of Python objects, which only unpickling could fill.
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, OSError, EOFError, OverflowError, MemoryError, SyntaxError, TypeError) as error:
+        raise ModelError(
+            f"not a readable .npy array ({_first_line(error)})",
+            remedy="Save it with numpy.save(path, array, allow_pickle=False)",
+            path=path,
+        ) from None
+
+
+def _read_safetensors(path: Path, name: str) -> Array:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            names = list(file.keys())
+            chosen = names[0] if len(names) == 1 else name
+            if chosen not in names:
+                raise ModelError(
+                    f"holds {len(names)} tensors, none of them called {name!r}",
+                    remedy=f"Call it {name!r}, or keep it alone in its file",
+                    path=path,
+                )
+            tensor: torch.Tensor = file.get_tensor(chosen)
+    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
+        raise ModelError(
+            f"not a readable safetensors file ({_first_line(error)})", remedy="Save it again", path=path
+        ) from None
+    if tensor.is_floating_point() and tensor.dtype is not torch.float64:
+        tensor = tensor.to(torch.float64)  # bfloat16 and the like have no numpy counterpart
+    return tensor.numpy()
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).splitlines()
+    return text[0][:200] if text else type(error).__name__

@@ -1,0 +1,147 @@
+"""Which newcomers push down which answers, and how far.
+
+An answer of a historical query is displaced when newcomers stand ahead of it: `cur - old` of them, by the
+rank identity. What that costs it is its lost reciprocal rank 1/old - 1/cur, whose mean over a cell is that
+cell's D_MCI. All of this needs ranks alone; `blame.py` names the newcomers, which needs their scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meor.evaluation.rank import Ranks
+from meor.stream.occurrence import Occurrences
+from meor.stream.snapshot import Stream
+from meor.stream.structure import Structure
+from meor.typing import Floats, Ids, Role, Side
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a set of historical queries lost."""
+
+    queries: int
+    displaced: int
+    places: int  # newcomers ahead, summed over queries
+    lost: float  # reciprocal rank lost, summed over queries
+
+    @property
+    def mean_lost(self) -> float | None:
+        return self.lost / self.queries if self.queries else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "queries": self.queries,
+            "displaced": self.displaced,
+            "places": self.places,
+            "mean_reciprocal_rank_lost": self.mean_lost,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Displaced:
+    """One answer and the newcomers that came to stand before it, strongest first."""
+
+    update: int
+    side: Side
+    snapshot: int  # that introduced the fact
+    fact: tuple[int, int, int]
+    old: int
+    cur: int
+    newcomers: tuple[int, ...] = ()
+
+    @property
+    def answer(self) -> int:
+        return self.fact[self.side.answer_column]
+
+    @property
+    def lost(self) -> float:
+        return 1 / self.old - 1 / self.cur
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Tallies by a key: relation id, admission snapshot of the answer, or degree bin of the answer."""
+
+    name: str
+    rows: tuple[tuple[int, Tally], ...]
+
+
+def tally(ranks: Iterable[Ranks]) -> Tally:
+    """What the historical queries among these lost."""
+    old, cur = _historical(ranks)
+    lost = math.fsum((1 / old - 1 / cur).tolist())
+    return Tally(len(old), int(np.count_nonzero(cur > old)), int((cur - old).sum()), lost)
+
+
+def worst(ranks: Iterable[Ranks], limit: int = 10) -> tuple[Displaced, ...]:
+    """The answers that lost most reciprocal rank; equals by places lost, then in order of the queries."""
+    found: list[Displaced] = []
+    for each in ranks:
+        asked = each.occurrences
+        rows = np.flatnonzero((asked.role == Role.HISTORICAL) & (each.cur > each.old))
+        old, cur = each.old[rows], each.cur[rows]
+        order = np.lexsort((rows, old - cur, 1 / cur - 1 / old))[:limit]
+        found.extend(_displaced(asked, int(rows[i]), int(old[i]), int(cur[i])) for i in order)
+    return tuple(sorted(found, key=lambda each: (-each.lost, each.old - each.cur))[:limit])
+
+
+def tables(stream: Stream, ranks: Sequence[Ranks]) -> tuple[Table, ...]:
+    """Tallies by relation, by the answer's admission snapshot, and by its degree bin in its role.
+
+    Degree bin 0 is degree 0; bin b is a degree from 2^(b-1) to 2^b - 1 in the training prefix of the update.
+    """
+    admitted = np.asarray(stream.entities.admitted_at, dtype=np.int64)
+    keys: dict[str, list[Ids]] = {"relation": [], "admitted_at": [], "degree_bin": []}
+    structure: dict[int, Structure] = {}
+    for each in ranks:
+        asked = each.occurrences
+        if asked.update not in structure:
+            structure[asked.update] = Structure.through(stream, asked.update)
+        keys["relation"].append(asked.relation)
+        keys["admitted_at"].append(admitted[asked.answer])
+        keys["degree_bin"].append(structure[asked.update].degree_bin[asked.side][asked.answer])
+    return tuple(Table(name, _tally_by(ranks, columns)) for name, columns in keys.items())
+
+
+def _displaced(asked: Occurrences, row: int, old: int, cur: int) -> Displaced:
+    head, relation, tail = (int(part) for part in asked.fact[row])
+    return Displaced(asked.update, asked.side, int(asked.snapshot[row]), (head, relation, tail), old, cur)
+
+
+def _historical(ranks: Iterable[Ranks]) -> tuple[Ids, Ids]:
+    old: list[Ids] = [np.empty(0, dtype=np.int64)]
+    cur: list[Ids] = [np.empty(0, dtype=np.int64)]
+    for each in ranks:
+        chosen = each.occurrences.role == Role.HISTORICAL
+        old.append(each.old[chosen])
+        cur.append(each.cur[chosen])
+    return np.concatenate(old), np.concatenate(cur)
+
+
+def _tally_by(ranks: Sequence[Ranks], columns: Sequence[Ids]) -> tuple[tuple[int, Tally], ...]:
+    chosen = [each.occurrences.role == Role.HISTORICAL for each in ranks]
+    picked = [column[mask] for column, mask in zip(columns, chosen, strict=True)]
+    old, cur = _historical(ranks)
+    if not len(old):
+        return ()
+    key, number = np.unique(np.concatenate(picked), return_inverse=True)
+    lost = 1 / old - 1 / cur
+    order = np.argsort(number, kind="stable")
+    starts = np.searchsorted(number[order], np.arange(len(key) + 1))
+    rows = []
+    for index, value in enumerate(key):
+        mine = order[starts[index] : starts[index + 1]]
+        rows.append((int(value), _tally_of(old[mine], cur[mine], lost[mine])))
+    return tuple(rows)
+
+
+def _tally_of(old: Ids, cur: Ids, lost: Floats) -> Tally:
+    moved: NDArray[np.bool_] = cur > old
+    return Tally(len(old), int(np.count_nonzero(moved)), int((cur - old).sum()), math.fsum(lost.tolist()))

@@ -1,0 +1,197 @@
+"""H_cur, H_old, D_MCI, A_TN and A_QN: equal-weight means over declared cells (paper, Endpoints).
+
+A cell is one update and one side. Queries weigh the same within a cell and cells weigh the same within an
+endpoint. An endpoint exists only if every declared cell holds a query; an empty cell is never a zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meor.errors import EmptyCellError, NonFiniteError
+from meor.evaluation.rank import Ranks
+from meor.typing import SIDES, Role, Side
+
+RankArray = NDArray[np.int64] | NDArray[np.float64]
+"""Ranks are integers; halves occur under the realistic tie rule only."""
+
+MRR = "mrr"
+HITS = (1, 3, 10)
+METRICS = (MRR, *(f"hits@{k}" for k in HITS))
+
+DISPLACEMENT = "D_MCI"
+QUANTITIES: dict[str, tuple[Role, str]] = {
+    "H_cur": (Role.HISTORICAL, "cur"),
+    "H_old": (Role.HISTORICAL, "old"),
+    "A_TN": (Role.TARGET_NEWCOMER, "cur"),
+    "A_QN": (Role.QUERY_NEWCOMER, "cur"),
+    "settled_cur": (Role.SETTLED, "cur"),
+    "settled_old": (Role.SETTLED, "old"),
+}
+"""Endpoint -> the role it is about and the universe it ranks in."""
+
+ENDPOINTS = ("H_cur", "H_old", DISPLACEMENT, "A_TN", "A_QN", "settled_cur", "settled_old")
+
+CellKey = tuple[int, Side]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    update: int
+    side: Side
+    size: int
+    value: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"update": self.update, "side": self.side.label, "size": self.size, "value": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    name: str
+    value: float
+    cells: tuple[Cell, ...]
+
+    @property
+    def smallest(self) -> int:
+        return min(cell.size for cell in self.cells)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"value": self.value, "cells": [cell.to_json() for cell in self.cells]}
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """An endpoint with an empty declared cell: a reason, no number."""
+
+    name: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"value": None, "reason": self.reason}
+
+
+def cell_keys(updates: Iterable[int], sides: Sequence[Side] = SIDES) -> tuple[CellKey, ...]:
+    """The declared cells of an endpoint: every update with every side."""
+    return tuple((update, side) for update in updates for side in sides)
+
+
+def key(name: str, metric: str = MRR) -> str:
+    """How an endpoint is called in endpoints.json: `H_cur` for MRR, `H_cur_hits@10` beside it."""
+    return name if metric == MRR else f"{name}_{metric}"
+
+
+def measure(rank: RankArray, metric: str = MRR) -> float:
+    """The mean of a metric over ranks. fsum: the order of the queries cannot change a bit."""
+    if not len(rank):
+        raise EmptyCellError(f"{metric} of no query at all does not exist. Give at least one rank.")
+    if not np.isfinite(rank).all() or rank.min() < 1:
+        raise NonFiniteError(f"{metric} needs ranks of 1 and more, but one is {rank.min()}.")
+    if metric == MRR:
+        return math.fsum((1.0 / rank).tolist()) / len(rank)
+    return float(np.count_nonzero(rank <= hits_depth(metric))) / len(rank)
+
+
+def hits_depth(metric: str) -> int:
+    name, _, depth = metric.partition("@")
+    if name != "hits" or not depth.isdecimal():
+        raise ValueError(f"unknown metric {metric!r}: use one of {', '.join(METRICS)}")
+    return int(depth)
+
+
+def endpoint(
+    name: str, ranks: Iterable[Ranks], *, cells: Sequence[CellKey] | None = None, metric: str = MRR
+) -> Endpoint:
+    """One endpoint over its declared cells (default: those of `ranks`); an empty cell raises."""
+    ranked = _by_cell(ranks)
+    return _endpoint(name, ranked, tuple(ranked) if cells is None else tuple(cells), metric)
+
+
+def endpoints(
+    ranks: Iterable[Ranks], *, cells: Sequence[CellKey] | None = None
+) -> dict[str, Endpoint | Undefined]:
+    """Every endpoint, MRR and Hits@k; one that is undefined says why instead of raising."""
+    ranked = _by_cell(ranks)
+    declared = tuple(ranked) if cells is None else tuple(cells)
+    found: dict[str, Endpoint | Undefined] = {}
+    for metric in METRICS:
+        for name in ENDPOINTS:
+            try:
+                found[key(name, metric)] = _endpoint(name, ranked, declared, metric)
+            except EmptyCellError as error:
+                found[key(name, metric)] = Undefined(key(name, metric), str(error))
+    return found
+
+
+def to_json(by_split: Mapping[str, Mapping[str, Endpoint | Undefined]]) -> dict[str, Any]:
+    """The content of endpoints.json: split -> endpoint -> value and cells."""
+    return {
+        str(split): {name: found.to_json() for name, found in chosen.items()}
+        for split, chosen in by_split.items()
+    }
+
+
+def select(ranks: Ranks, chosen: NDArray[np.bool_]) -> Ranks:
+    """The ranks of some queries."""
+    return replace(
+        ranks,
+        occurrences=ranks.occurrences.select(chosen),
+        old=ranks.old[chosen],
+        cur=ranks.cur[chosen],
+    )
+
+
+def _by_cell(ranks: Iterable[Ranks]) -> dict[CellKey, Ranks]:
+    ranked: dict[CellKey, Ranks] = {}
+    for each in ranks:
+        cell = (each.occurrences.update, each.occurrences.side)
+        if cell in ranked:
+            raise ValueError(f"update {cell[0]}, side {cell[1].label} was given twice")
+        ranked[cell] = each
+    return ranked
+
+
+def _endpoint(
+    name: str, ranked: Mapping[CellKey, Ranks], cells: tuple[CellKey, ...], metric: str
+) -> Endpoint:
+    if name == DISPLACEMENT:
+        return _displacement(ranked, cells, metric)
+    if not cells:
+        raise EmptyCellError(
+            f"{key(name, metric)} is undefined: no cell was declared. Name an update and a side."
+        )
+    built = tuple(_cell(name, ranked.get(cell), cell, metric) for cell in cells)
+    return Endpoint(key(name, metric), math.fsum(cell.value for cell in built) / len(built), built)
+
+
+def _displacement(ranked: Mapping[CellKey, Ranks], cells: tuple[CellKey, ...], metric: str) -> Endpoint:
+    """D_MCI = H_old - H_cur (Eq. dmci), so that the three always add up."""
+    try:
+        old, cur = (_endpoint(name, ranked, cells, metric) for name in ("H_old", "H_cur"))
+    except EmptyCellError as error:
+        raise EmptyCellError(str(error).replace(key("H_old", metric), key(DISPLACEMENT, metric), 1)) from None
+    built = tuple(
+        Cell(a.update, a.side, a.size, a.value - b.value) for a, b in zip(old.cells, cur.cells, strict=True)
+    )
+    return Endpoint(key(DISPLACEMENT, metric), old.value - cur.value, built)
+
+
+def _cell(name: str, ranks: Ranks | None, cell: CellKey, metric: str) -> Cell:
+    role, universe = QUANTITIES[name]
+    update, side = cell
+    where = f"update {update}, side {side.label}"
+    if ranks is None:
+        raise EmptyCellError(f"{key(name, metric)} is undefined: its cell {where} was not ranked.")
+    rank = getattr(ranks, universe)[ranks.occurrences.role == role]
+    if not len(rank):
+        raise EmptyCellError(
+            f"{key(name, metric)} is undefined: its cell {where} holds no "
+            f"{role.label.replace('_', '-')} query."
+        )
+    return Cell(update, side, len(rank), measure(rank, metric))

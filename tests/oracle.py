@@ -1,0 +1,137 @@
+"""Slow, obvious answers to compare with: Python numbers, whole lists, one sort a query.
+
+Nothing here shares code with what it judges. Scores are exact for rows of small dyadic numbers, so ties
+are real ties and every order of summation agrees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from meor.backbone import BACKBONES, Model
+from meor.stream.occurrence import Occurrences
+from meor.stream.snapshot import Stream, build_stream
+from meor.typing import SPLITS, Side, Split
+
+
+def score(name: str, head, relation, tail) -> float:
+    """The score of one fact, from the definition."""
+    if name == "complex":
+        half = len(head) // 2
+        h, r, t = ([complex(row[i], row[half + i]) for i in range(half)] for row in (head, relation, tail))
+        return sum((a * b * c.conjugate()).real for a, b, c in zip(h, r, t, strict=True))
+    if name == "distmult":
+        return sum(float(a) * float(b) * float(c) for a, b, c in zip(head, relation, tail, strict=True))
+    return -sum(abs(float(a) + float(b) - float(c)) for a, b, c in zip(head, relation, tail, strict=True))
+
+
+def scores(model: Model, asked: Occurrences, n: int) -> list[list[float]]:
+    """[Q][n] the whole score matrix."""
+    entity, relation = model.entity.tolist(), model.relation.tolist()
+    found = []
+    for fact in asked.fact.tolist():
+        row = []
+        for e in range(n):
+            head = e if asked.side is Side.HEAD else fact[0]
+            tail = e if asked.side is Side.TAIL else fact[2]
+            row.append(score(model.backbone.name, entity[head], relation[fact[1]], entity[tail]))
+        found.append(row)
+    return found
+
+
+@dataclass
+class Judged:
+    """Ranks of one query in both universes, and the newcomers before the answer, best first."""
+
+    old: int | None
+    cur: int
+    ahead: list[int]
+    tied: int
+    greater: int
+
+
+def eligible(fact, side: Side, known: set, n: int) -> list[int]:
+    answer = fact[0] if side is Side.HEAD else fact[2]
+    found = []
+    for e in range(n):
+        candidate = (e, fact[1], fact[2]) if side is Side.HEAD else (fact[0], fact[1], e)
+        if e == answer or candidate not in known:
+            found.append(e)
+    return found
+
+
+def judge(model: Model, asked: Occurrences, known_facts, n_old: int, n_cur: int) -> list[Judged]:
+    """Sort the eligible candidates by (-score, id) and read the answer's place, in both universes."""
+    known = {tuple(fact) for fact in np.asarray(known_facts).tolist()}
+    found = []
+    for fact, row in zip(asked.fact.tolist(), scores(model, asked, n_cur), strict=True):
+        answer = fact[asked.side.answer_column]
+        order = sorted(eligible(fact, asked.side, known, n_cur), key=lambda e: (-row[e], e))
+        cur = order.index(answer)
+        old = [e for e in order if e < n_old]
+        found.append(
+            Judged(
+                old=old.index(answer) + 1 if answer < n_old else None,
+                cur=cur + 1,
+                ahead=[e for e in order[:cur] if e >= n_old],
+                tied=sum(row[e] == row[answer] for e in order) - 1,
+                greater=sum(row[e] > row[answer] for e in order),
+            )
+        )
+    return found
+
+
+def dyadic_model(
+    name: str, n: int, m: int, rng: np.random.Generator, *, dim: int = 3, levels: int = 3
+) -> Model:
+    """Rows of few small dyadic values: many ties, exact sums."""
+    backbone = BACKBONES[name]
+    shape = backbone.width(dim)
+    draw = lambda rows: torch.from_numpy(rng.integers(-levels, levels + 1, (rows, shape)) / 4.0)  # noqa: E731
+    return Model(backbone, draw(n), draw(m))
+
+
+def small_stream(
+    rng: np.random.Generator,
+    *,
+    snapshots: int = 3,
+    base: int = 6,
+    admitted: int = 3,
+    facts: int = 14,
+    relations: int = 2,
+) -> Stream:
+    """A random stream that obeys the rules: every entity and relation appears in train first, no duplicates.
+
+    An update may admit nobody, and may hold facts between old entities (settled queries).
+    """
+    seen: set[tuple[str, str, str]] = set()
+    content = []
+    n = 0
+    for index in range(snapshots):
+        old, n = n, n + (base if index == 0 else int(rng.integers(0, admitted + 1)))
+        splits: dict[Split, list[tuple[str, str, str]]] = {split: [] for split in SPLITS}
+        for e in range(old, n):
+            other = int(rng.integers(0, n))
+            _put(splits, seen, Split.TRAIN, (f"e{e}", f"r{e % relations}", f"e{other}"))
+        for r in range(relations):
+            _put(
+                splits,
+                seen,
+                Split.TRAIN,
+                (f"e{int(rng.integers(0, n))}", f"r{r}", f"e{int(rng.integers(0, n))}"),
+            )
+        for _ in range(facts):
+            head, tail = (int(x) for x in rng.integers(0, n, 2))
+            split = SPLITS[int(rng.integers(0, 3))]
+            _put(splits, seen, split, (f"e{head}", f"r{int(rng.integers(0, relations))}", f"e{tail}"))
+        content.append(splits)
+    return build_stream("small", content)
+
+
+def _put(splits, seen, split, fact) -> None:
+    if fact not in seen:
+        seen.add(fact)
+        splits[split].append(fact)
