@@ -21,7 +21,7 @@ from meor.host.replay import Replay
 from meor.stream.snapshot import Stream
 from meor.typing import Ids
 
-PLAN = Plan(seed=2, learning_rate=2e-2, passes=3, batch_size=8, negatives=3, order="shuffled")
+PLAN = Plan(seed=2, learning_rate=2e-2, passes=3, batch_size=8, negatives=3, order="permuted")
 every_backbone = pytest.mark.parametrize("backbone", BACKBONES.values(), ids=lambda one: one.name)
 COMPLEX = BACKBONES["complex"]
 

@@ -42,8 +42,8 @@ def test_file_order_takes_the_facts_as_they_stand_in_blocks(update: Update) -> N
     np.testing.assert_array_equal(np.concatenate([step.replay for step in steps]), np.arange(17))
 
 
-def test_a_shuffled_pass_holds_every_fact_once_in_an_order_of_its_own(update: Update) -> None:
-    plan = replace(PLAN, order="shuffled")
+def test_a_permuted_pass_holds_every_fact_once_in_an_order_of_its_own(update: Update) -> None:
+    plan = replace(PLAN, order="permuted")
     orders = []
     for pass_number in range(3):
         facts = np.concatenate([_current(step) for step in _steps(update, plan, pass_number)])
@@ -54,7 +54,7 @@ def test_a_shuffled_pass_holds_every_fact_once_in_an_order_of_its_own(update: Up
     assert again.tolist() == orders[1]
 
 
-@pytest.mark.parametrize("order", ["file", "shuffled"])
+@pytest.mark.parametrize("order", ["file", "permuted"])
 def test_each_replay_fact_comes_once_a_pass_in_even_slices(update: Update, order: str) -> None:
     steps = _steps(update, replace(PLAN, order=order))
     sizes = [len(step.replay) for step in steps]
@@ -85,7 +85,7 @@ def _negatives_of_facts(update: Update, plan: Plan) -> dict[tuple[int, ...], lis
 def test_a_fact_keeps_its_negatives_whatever_the_order_and_the_batch_size(update: Update) -> None:
     plain = _negatives_of_facts(update, PLAN)
     assert plain == _negatives_of_facts(update, replace(PLAN, batch_size=2048))
-    assert plain == _negatives_of_facts(update, replace(PLAN, order="shuffled", batch_size=3))
+    assert plain == _negatives_of_facts(update, replace(PLAN, order="permuted", batch_size=3))
 
 
 def test_the_buffer_does_not_shift_the_negatives_of_current_facts(update: Update) -> None:

@@ -29,7 +29,7 @@ class Plan:
     passes: int = 1
     batch_size: int = 2048  # current facts a batch; replay facts come on top
     negatives: int = 10
-    order: Literal["file", "shuffled"] = "file"
+    order: Literal["file", "permuted"] = "file"
     replay_negatives: Literal["current", "old"] = "current"
     validate_every: int = 0  # passes between validations; 0 trains for all passes
     patience: int = 3  # validations without improvement before stopping

@@ -71,7 +71,8 @@ def _order(plan: Plan, count: int, *address: Address) -> Ids:
 
 
 def _rows(fact: Facts, negatives: Negatives, chosen: Ids) -> Batch:
-    return Batch(fact[chosen], negatives.entity[chosen], negatives.replaced[chosen])
+    # take: twice as fast as indexing by an array
+    return Batch(fact.take(chosen, 0), negatives.entity.take(chosen, 0), negatives.replaced.take(chosen, 0))
 
 
 def _join(first: Batch, second: Batch) -> Batch:
