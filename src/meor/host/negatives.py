@@ -45,6 +45,6 @@ def draw_negatives(fact: Facts, universe: int, count: int, *address: Address) ->
     draw_FK = generator(*address).integers(0, 2 * (universe - 1), (len(fact), count))
     tail_FK = (draw_FK & 1).astype(bool)
     draw_FK >>= 1
-    # Step over the true id. Random booleans are joined by logic: `where` would branch on each, and mispredict.
+    # Step over the true id. Random booleans are joined by logic: `where` would mispredict every branch.
     draw_FK += ((draw_FK >= ends[:, 1:]) & tail_FK) | ((draw_FK >= ends[:, :1]) & ~tail_FK)
     return Negatives(draw_FK, tail_FK.view(np.int8))
