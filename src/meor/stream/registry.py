@@ -1,0 +1,163 @@
+"""Named streams: who publishes them, at which commit, under which licence, and every file's SHA-256.
+
+A registered stream is looked for as a folder of its name in `--data-dir`, then in the folder the environment
+variable MEOR_DATA names, then in the cache. Nothing here touches the network; `fetch` does, when asked to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from meor.errors import StreamError
+from meor.stream.readers import read_stream
+from meor.stream.snapshot import Stream
+from meor.stream.world import world
+
+WORLD = "world"
+DATA_VARIABLE = "MEOR_DATA"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredFile:
+    path: str  # "<snapshot>/<split>.txt"
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One published stream; its files are pinned by hash, wherever they come from."""
+
+    name: str
+    repository: str  # GitHub owner/name
+    commit: str
+    path: str  # the stream's folder in that repository
+    licence: str
+    files: tuple[RegisteredFile, ...]
+
+    @property
+    def page(self) -> str:
+        """Where a person can look at it."""
+        return f"https://github.com/{self.repository}/tree/{self.commit}/{self.path}"
+
+    @property
+    def folder_names(self) -> tuple[str, ...]:
+        """Under which names its folder may lie: ours and the publisher's."""
+        return tuple(dict.fromkeys((self.name, self.path.rsplit("/", 1)[-1])))
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """Every registered stream, in the paper's order."""
+    text = resources.files("meor.stream").joinpath("registry.json").read_text(encoding="utf-8")
+    return tuple(
+        Entry(
+            name,
+            raw["repository"],
+            raw["commit"],
+            raw["path"],
+            raw["licence"],
+            tuple(RegisteredFile(path, of["sha256"], of["bytes"]) for path, of in raw["files"].items()),
+        )
+        for name, raw in json.loads(text).items()
+    )
+
+
+def find_entry(name: str) -> Entry | None:
+    """The registered stream of a name, in any case."""
+    return next((entry for entry in entries() if entry.name.casefold() == name.casefold()), None)
+
+
+def entry_of(name: str) -> Entry:
+    """The registered stream of a name; an unknown one is an error that names the nearest."""
+    entry = find_entry(name)
+    if entry is None:
+        raise StreamError(f"there is no registered stream named {name!r}", remedy=_suggestion(name))
+    return entry
+
+
+def cache_folder() -> Path:
+    """Where fetched streams are kept unless the user names a place."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("meor", appauthor=False) / "streams"
+
+
+def places(data_dir: Path | None = None) -> Iterator[Path]:
+    """The folders that may hold registered streams, in the order they are looked at."""
+    if data_dir is not None:
+        yield data_dir
+    named = os.environ.get(DATA_VARIABLE)
+    if named:
+        yield Path(named)
+    yield cache_folder()
+
+
+def find_folder(entry: Entry, data_dir: Path | None = None) -> Path | None:
+    """The folder that holds a registered stream on this machine, unverified; None where there is none."""
+    for place in places(data_dir):
+        for name in entry.folder_names:
+            if (place / name / entry.files[0].path).is_file():
+                return place / name
+    return None
+
+
+def folder_of(entry: Entry, data_dir: Path | None = None) -> Path:
+    folder = find_folder(entry, data_dir)
+    if folder is None:
+        looked = ", ".join(str(place) for place in places(data_dir))
+        raise StreamError(
+            f"{entry.name} is not on this machine (looked in {looked})",
+            remedy=f"Run `meor data fetch {entry.name}`, or let --data-dir or {DATA_VARIABLE} name the folder "
+            f"that holds {entry.name}/{entry.files[0].path}",
+        )
+    return folder
+
+
+def verify(entry: Entry, folder: Path) -> None:
+    """Compare every file with its registered SHA-256; the first that differs is an error."""
+    remedy = f"Remove {folder} and run `meor data fetch {entry.name}`, or point to an unchanged copy"
+    for file in entry.files:
+        path = folder / file.path
+        try:
+            with path.open("rb") as content:
+                found = hashlib.file_digest(content, "sha256").hexdigest()
+        except OSError as error:
+            raise StreamError(f"cannot be read ({error.strerror})", remedy=remedy, path=path) from error
+        if found != file.sha256:
+            problem = f"its SHA-256 is {found}, but the published {entry.name} has {file.sha256}"
+            raise StreamError(problem, remedy=remedy, path=path)
+
+
+def open_stream(name_or_path: str | Path, *, data_dir: Path | None = None) -> Stream:
+    """The stream of a registered name (any case), "world", or a path; registered files are verified first.
+
+    A name wins over a file or folder of the same name: write `./ENTITY` for the latter.
+    """
+    name = str(name_or_path)
+    if not isinstance(name_or_path, Path):
+        if name.casefold() == WORLD:
+            return world()
+        entry = find_entry(name)
+        if entry is not None:
+            folder = folder_of(entry, data_dir)
+            verify(entry, folder)
+            return read_stream(folder, name=entry.name)
+        if Path(name).name == name and not os.path.lexists(name):
+            raise StreamError(f"there is no stream, file or folder named {name!r}", remedy=_suggestion(name))
+    return read_stream(Path(name_or_path))
+
+
+def _suggestion(name: str) -> str:
+    known = {label.casefold(): label for label in (WORLD, *(entry.name for entry in entries()))}
+    nearest = get_close_matches(name.casefold(), known, n=1, cutoff=0.5)
+    guess = f"Did you mean {known[nearest[0]]}? " if nearest else ""
+    return f"{guess}Registered are {', '.join(known.values())}; anything else must be a path"
