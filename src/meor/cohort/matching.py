@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from meor.cohort.draw import N_LEVELS, draw_cohorts
 from meor.cohort.newcomers import Cohort
-from meor.cohort.philox import below, block, key_words, occurrence_key
+from meor.cohort.philox import key_words
 from meor.random import generator
 from meor.stream.structure import Structure
 from meor.typing import SIDES, Ids, Side
@@ -26,7 +26,6 @@ Rule = Literal["matched", "role"]
 DRAWS = 4
 """J of the paper."""
 
-N_LEVELS = 3
 TERMINAL = N_LEVELS - 1
 _KIND = {"matched": 1, "role": 2}  # own address for UOR (decision 35)
 
@@ -94,7 +93,7 @@ class References:
         for side in SIDES:
             rows = np.flatnonzero(cohort.side[index] == side)
             of = index[rows]
-            _draw(
+            draw_cohorts(
                 rows,
                 cohort.fact[of],
                 int(side),
@@ -117,12 +116,12 @@ class References:
     def draws_of(self, x: int) -> Ids:
         """[J, |N_x|] ids for one occurrence, aligned with `cohort.newcomers_of(x)`."""
         drawn = self.draw(np.array([x]))
-        return drawn.id[0][:, drawn.level[0] >= 0].astype(np.int64)
+        return np.asarray(drawn.id[0][:, drawn.level[0] >= 0], dtype=np.int64)
 
     def levels_of(self, x: int) -> NDArray[np.int8]:
         """[|N_x|] which key each newcomer of one occurrence was matched on."""
         level = self.draw(np.array([x])).level[0]
-        return level[level >= 0]
+        return np.asarray(level[level >= 0], dtype=np.int8)
 
     def blocks(self, index: Ids, memory: int) -> Iterator[tuple[Ids, Draws]]:
         """The draws of many occurrences, a few at a time, under a byte budget."""
@@ -157,114 +156,3 @@ def shuffled_partners(cohort: Cohort) -> Ids:
             moved = draw.permutation(len(own))
         partner[own] = own[moved]
     return partner
-
-
-@nb.njit(cache=True)
-def _remove(answer, known, begin, end, n_old, of_old, removed, size):  # type: ignore[no-untyped-def]
-    """Take the answer and known answers out of the old entities; cells shrink with them (decision 32)."""
-    for at in range(begin - 1, end):
-        entity = answer if at < begin else known[at]
-        if entity < n_old and not removed[entity]:
-            removed[entity] = True
-            for level in range(N_LEVELS):
-                size[of_old[level, entity]] -= 1
-
-
-@nb.njit(cache=True)
-def _refill(cell, start, member, removed, pool):  # type: ignore[no-untyped-def]
-    """The eligible members of a cell, by id, at the cell's place in the pool."""
-    put = start[cell]
-    for at in range(start[cell], start[cell + 1]):
-        if not removed[member[at]]:
-            pool[put] = member[at]
-            put += 1
-
-
-@nb.njit(cache=True)
-def _choose(of_new, size, first_level, level, cell):  # type: ignore[no-untyped-def]
-    """The first key whose cell still has a member, for every newcomer in N_x."""
-    for i in range(len(level)):
-        if level[i] < 0:
-            continue
-        level[i] = -1
-        for try_level in range(first_level, N_LEVELS):
-            candidate = of_new[try_level, i]
-            if candidate >= 0 and size[candidate] > 0:
-                level[i] = try_level
-                cell[i] = candidate
-                break
-
-
-@nb.njit(cache=True)
-def _draw_one(level, cell, start, member, removed, size, draw, kind, own0, own1, pool, taken, ids):  # type: ignore[no-untyped-def]
-    """One draw: newcomers of a cell, by id, take the next entries of one permutation of it.
-
-    The permutation is made as far as it is needed. An exhausted cell gives independent entries.
-    """
-    taken[:] = -1
-    have = -1  # a block of four words serves two neighbours
-    w0 = w1 = w2 = w3 = np.uint64(0)
-    for i in range(len(level)):
-        if level[i] < 0:
-            ids[i] = -1
-            continue
-        if have != i >> 1:
-            have = i >> 1
-            w0, w1, w2, w3 = block(np.uint64(have), np.uint64(draw), np.uint64(0), np.uint64(kind), own0, own1)
-        high, low = (w0, w1) if i & 1 == 0 else (w2, w3)
-        c = cell[i]
-        if taken[c] < 0:
-            _refill(c, start, member, removed, pool)
-            taken[c] = 0
-        at = start[c]
-        if taken[c] < size[c]:
-            mine = at + taken[c]
-            other = mine + below(high, low, size[c] - taken[c])
-            ids[i] = pool[other]
-            pool[other] = pool[mine]
-            pool[mine] = ids[i]
-            taken[c] += 1
-        else:
-            ids[i] = pool[at + below(high, low, size[c])]
-
-
-@nb.njit(cache=True, parallel=True)
-def _draw(  # type: ignore[no-untyped-def]
-    rows,
-    fact,
-    side,
-    answer,
-    known,
-    known_start,
-    known_end,
-    start,
-    member,
-    of_old,
-    of_new,
-    first_level,
-    kind,
-    k0,
-    k1,
-    ids,
-    levels,
-):
-    """All draws of some occurrences of one side; an occurrence is one thread's work from end to end."""
-    n_old, n_new = of_old.shape[1], of_new.shape[1]
-    for q in nb.prange(len(rows)):
-        removed = np.zeros(n_old, np.bool_)
-        size = start[1:] - start[:-1]
-        _remove(answer[q], known, known_start[q], known_end[q], n_old, of_old, removed, size)
-        level = np.zeros(n_new, np.int8)
-        for at in range(known_start[q], known_end[q]):
-            if n_old <= known[at] < n_old + n_new:
-                level[known[at] - n_old] = -1
-        cell = np.empty(n_new, np.int64)
-        _choose(of_new, size, first_level, level, cell)
-        levels[rows[q]] = level
-        own0, own1 = occurrence_key(fact[q, 0], fact[q, 1], fact[q, 2], side, k0, k1)
-        pool = np.empty(len(member), np.int32)
-        taken = np.empty(len(size), np.int64)
-        for draw in range(ids.shape[1]):
-            _draw_one(
-                level, cell, start, member, removed, size, draw, kind, own0, own1, pool, taken, ids[rows[q], draw]
-            )

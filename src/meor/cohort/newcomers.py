@@ -4,6 +4,8 @@ Nothing here can see a score. An occurrence is one side of one fact; both sides 
 2f (head missing) and 2f + 1 (tail missing).
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -152,9 +154,7 @@ def build_cohort(
 
 
 @nb.njit(cache=True, parallel=True)
-def _scale_samples(  # type: ignore[no-untyped-def]
-    fact, side, answer, known, known_start, known_end, n_old, n_cur, size, k0, k1
-):
+def _scale_samples(fact, side, answer, known, known_start, known_end, n_old, n_cur, size, k0, k1):
     """Sizes of N_x and of the old pool, and the scale sample (decision 24), one occurrence a turn."""
     n = len(fact)
     n_newcomers = np.empty(n, np.int64)

@@ -27,7 +27,7 @@ class Structure:
 
     @property
     def n_entities(self) -> int:
-        return self.degree.shape[1]
+        return int(self.degree.shape[1])
 
     @classmethod
     def through(cls, stream: Stream, update: int, signature: Signature = "all") -> Structure:

@@ -1,0 +1,101 @@
+"""What is constant while old rows are frozen: query rows, answer scores, tau_x and every old reference.
+
+Computed once an update (decision 28). A score is the exact float64 sum of `backbone.screen`, which depends
+on two rows alone; so computing one occurrence again, in any company, gives the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from meor.backbone.base import Backbone, Geometry
+from meor.backbone.screen import exact_scores
+from meor.cohort.newcomers import Cohort
+from meor.objective.comparison import Comparison, require_finite
+from meor.objective.kernels import exact_columns, reference_pressures
+from meor.objective.outrank import outrankers
+from meor.objective.scale import Scale, scales
+from meor.typing import SIDES, Floats, Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """Constants of every occurrence of an update."""
+
+    geometry: Geometry
+    query: Floats  # [X, W]
+    answer_score: Floats  # [X] exact (TransE: without its constant)
+    scale: Scale
+    reference: Floats  # [X] the mean old reference; 0 where nothing is subtracted or nobody is eligible
+    dropped: int  # entries of borrowed references that were no candidates (shuffled only)
+
+
+def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation: Tensor) -> Frozen:
+    """The constants of an update (decision 28) at the present old rows."""
+    cohort, settings = comparison.cohort, comparison.settings
+    everyone = np.arange(len(cohort))
+    query_XW = _query_rows(cohort, backbone, entity, relation)
+    old_EW = np.ascontiguousarray(entity[: cohort.n_old].detach().cpu().double().numpy())
+    score_XK = np.zeros(cohort.scale.shape)
+    exact_columns(backbone.geometry is Geometry.DOT, query_XW, old_EW, cohort.scale, score_XK)
+    require_finite(cohort, score_XK, everyone)
+    answer_score = exact_scores(backbone.geometry, query_XW, old_EW, cohort.answer)
+    require_finite(cohort, answer_score, everyone)
+    scale = scales(
+        score_XK, cohort.scale_size, cohort.relation, cohort.side, eta=settings.eta, epsilon=settings.epsilon
+    )
+    frozen = Frozen(backbone.geometry, query_XW, answer_score, scale, np.zeros(len(cohort)), 0)
+    if not comparison.variant.centered:
+        return frozen
+    return _with_references(comparison, frozen, old_EW)
+
+
+def _query_rows(cohort: Cohort, backbone: Backbone, entity: Tensor, relation: Tensor) -> Floats:
+    """[X, W] float64 query rows."""
+    out = np.empty((len(cohort), entity.shape[1]))
+    for side in SIDES:
+        on = np.flatnonzero(cohort.side == side)
+        anchor = torch.from_numpy(cohort.anchor[on]).to(entity.device)
+        of = torch.from_numpy(cohort.relation[on]).to(entity.device)
+        with torch.no_grad():
+            row = backbone.query(entity[anchor].double(), relation[of].double(), side)
+        out[on] = row.cpu().numpy()
+    return out
+
+
+def _with_references(comparison: Comparison, frozen: Frozen, old_EW: Floats) -> Frozen:
+    cohort, settings = comparison.cohort, comparison.settings
+    index = np.flatnonzero(comparison.eligible)
+    reference, dropped = np.zeros(len(cohort)), 0
+    each = 4 * settings.draws * cohort.n_new + 40 * cohort.n_old
+    size = max(1, settings.memory // max(each, 1))
+    for begin in range(0, len(index), size):
+        part = index[begin : begin + size]
+        reference[part], missing = _mean_pressures(comparison, frozen, old_EW, part)
+        dropped += missing
+    return Frozen(frozen.geometry, frozen.query, frozen.answer_score, frozen.scale, reference, dropped)
+
+
+def _mean_pressures(comparison: Comparison, frozen: Frozen, old_EW: Floats, part: Ids) -> tuple[Floats, int]:
+    """The mean old reference (Eq. old-reference) of a few occurrences, and how many entries were dropped."""
+    cohort, settings = comparison.cohort, comparison.settings
+    known = cohort.known_start[part], cohort.known_end[part], cohort.known
+    answer_score = frozen.answer_score[part]
+    start, column, score = outrankers(frozen.geometry, frozen.query[part], old_EW, answer_score, *known, 0)
+    of = np.repeat(np.arange(len(part)), np.diff(start))
+    if len(score):
+        require_finite(cohort, score, part[of])
+    gap = (score - answer_score[of]) / frozen.scale.tau[part][of]
+    drawn = comparison.references.draw(comparison.partner[part]).id
+    out_QJ3 = np.empty((len(part), settings.draws, 3))
+    reference_pressures(
+        drawn, start, column, gap, cohort.answer[part], *known, cohort.n_old, settings.beta, out_QJ3
+    )
+    size_QJ = out_QJ3[:, :, 2]
+    value_QJ = out_QJ3[:, :, 0 if comparison.variant.aggregate == "smooth" else 1]
+    mean = np.where(size_QJ > 0, value_QJ, 0.0).sum(1) / np.maximum((size_QJ > 0).sum(1), 1)
+    return mean, int((drawn >= 0).sum() - size_QJ.sum())

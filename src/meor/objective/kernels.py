@@ -1,0 +1,156 @@
+"""CPU kernels of the penalty: an occurrence, or a row, is one thread's work from end to end.
+
+So no sum depends on how work was divided. Only candidates above the answer are ever looked at: the
+others add exactly 1 to the mean of exponentials and have no gradient (decision 29).
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from meor.backbone.kernels import FAST
+from meor.backbone.screen import exact
+from meor.objective.pressure import SHIFT_ABOVE
+
+
+@njit(cache=True, parallel=True)
+def exact_columns(is_dot, query_QW, row_EW, column_QK, score_QK):
+    """Defined float64 scores of each query against its own list of candidates (-1: none, left as is)."""
+    for q in prange(query_QW.shape[0]):
+        for k in range(column_QK.shape[1]):
+            if column_QK[q, k] >= 0:
+                score_QK[q, k] = exact(is_dot, query_QW[q], row_EW[column_QK[q, k]])
+
+
+@njit(cache=True, inline="always")
+def _smooth(total, size, shift, beta):
+    """U_beta from the sum of expm1(beta z - shift) over the whole multiset."""
+    return (shift + math.log1p(total / size)) / beta
+
+
+@njit(cache=True)
+def _fill_gaps(gap, column, value, answer, known):
+    """Gaps by old entity: positive above the answer, 0 below it, -1 where it is no candidate of x."""
+    gap[:] = 0.0
+    for at in range(len(column)):
+        gap[column[at]] = value[at]
+    gap[answer] = -1.0
+    for entity in known:
+        if entity < len(gap):
+            gap[entity] = -1.0
+
+
+@njit(cache=True)
+def _press(gap, drawn, beta, out):
+    """U_beta, V and size of one drawn multiset; -1 is a place without an entity."""
+    size, active, peak = 0, 0, 0.0
+    for entity in drawn:
+        if entity >= 0 and gap[entity] >= 0.0:
+            size += 1
+            active += gap[entity] > 0.0
+            peak = max(peak, gap[entity])
+    shift = max(beta * peak - SHIFT_ABOVE, 0.0)
+    total = (size - active) * math.expm1(-shift)
+    for entity in drawn:
+        if entity >= 0 and gap[entity] > 0.0:
+            total += math.expm1(beta * gap[entity] - shift)
+    out[0] = _smooth(total, size, shift, beta) if active else 0.0
+    out[1] = peak
+    out[2] = size
+
+
+@njit(cache=True, parallel=True)
+def reference_pressures(
+    draw_QJN, start, column, value, answer, known_start, known_end, known, n_old, beta, out_QJ3
+):
+    """U_beta, V and size of every drawn multiset. Entries that are no candidates of x are left out."""
+    for q in prange(draw_QJN.shape[0]):
+        gap = np.empty(n_old, np.float64)
+        own = slice(start[q], start[q + 1])
+        _fill_gaps(gap, column[own], value[own], answer[q], known[known_start[q] : known_end[q]])
+        for j in range(draw_QJN.shape[1]):
+            _press(gap, draw_QJN[q, j], beta, out_QJ3[q, j])
+
+
+@njit(cache=True)
+def _smooth_and_slope(gap, size, beta, slope):
+    """U_beta of `size` candidates of whom the given ones outrank, and dU/dz of each."""
+    if len(gap) == 0:
+        return 0.0
+    shift = max(beta * gap.max() - SHIFT_ABOVE, 0.0)
+    total = (size - len(gap)) * math.expm1(-shift)
+    for i in range(len(gap)):
+        grown = math.expm1(beta * gap[i] - shift)
+        slope[i] = grown + 1.0
+        total += grown
+    slope /= size + total
+    return _smooth(total, size, shift, beta)
+
+
+@njit(cache=True)
+def _maximum_and_slope(gap, slope):
+    """V, and dV/dz: ties share it evenly."""
+    if len(gap) == 0:
+        return 0.0
+    peak = gap.max()
+    ties = 0
+    for i in range(len(gap)):
+        ties += gap[i] == peak
+    for i in range(len(gap)):
+        slope[i] = 1.0 / ties if gap[i] == peak else 0.0
+    return peak
+
+
+@njit(cache=True, parallel=True)
+def newcomer_pressures(start, score, answer_score, tau, size, beta, is_smooth, value_Q, weight):
+    """U_beta or V of the newcomers, and its derivative by each outranker's score."""
+    for q in prange(len(value_Q)):
+        own = slice(start[q], start[q + 1])
+        gap = (score[own] - answer_score[q]) / tau[q]
+        if is_smooth:
+            value_Q[q] = _smooth_and_slope(gap, size[q], beta, weight[own])
+        else:
+            value_Q[q] = _maximum_and_slope(gap, weight[own])
+        weight[own] /= tau[q]
+
+
+@njit(cache=True)
+def by_row(start, column, slope_Q, row_start, query, entry):
+    """Turn outrankers by query into outrankers by newcomer; queries without slope are left out."""
+    row_start[:] = 0
+    active = np.flatnonzero(slope_Q)
+    for q in active:
+        for at in range(start[q], start[q + 1]):
+            row_start[column[at] + 1] += 1
+    for row in range(len(row_start) - 1):
+        row_start[row + 1] += row_start[row]
+    for q in active:
+        for at in range(start[q], start[q + 1]):
+            put = row_start[column[at]]
+            query[put] = q
+            entry[put] = at
+            row_start[column[at]] += 1
+    row_start[1:] = row_start[:-1].copy()
+    row_start[0] = 0
+
+
+@njit(cache=True, parallel=True, fastmath=FAST)
+def add_row_gradients(is_dot, row_start, query, entry, weight, slope_Q, query_QW, row_NW, gradient_NW):
+    """gradient += d loss / d newcomer rows, each row summing its queries in order."""
+    for row in prange(gradient_NW.shape[0]):
+        own = gradient_NW[row]
+        for at in range(row_start[row], row_start[row + 1]):
+            q = query[at]
+            factor = slope_Q[q] * weight[entry[at]]
+            if is_dot:
+                for i in range(own.shape[0]):
+                    own[i] += factor * query_QW[q, i]
+            else:
+                for i in range(own.shape[0]):
+                    side = query_QW[q, i] - row_NW[row, i]
+                    own[i] += factor * ((1.0 if side > 0 else 0.0) - (1.0 if side < 0 else 0.0))
