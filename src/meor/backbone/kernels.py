@@ -283,7 +283,7 @@ def _grouped(target: Array, first: int, n_rows: int) -> tuple[Array, Array]:
 
 @njit(cache=True, parallel=True)
 def adam_step(value, gradient, mean, square, beta1, beta2, step_size, root_correction, epsilon):
-    """One Adam step in place, element by element: no sums, so any division of the work gives the same bits."""
+    """One Adam step in place. Element by element, so any division of the work gives the same bits."""
     for row in prange(value.shape[0]):
         for i in range(value.shape[1]):
             g = gradient[row, i]
@@ -296,4 +296,4 @@ def adam_step(value, gradient, mean, square, beta1, beta2, step_size, root_corre
 
 def set_threads(count: int) -> None:
     """Threads of the kernels; results do not depend on it."""
-    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(count, int(numba.config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]

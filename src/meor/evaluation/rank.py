@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meor.backbone import Geometry, Model
-from meor.backbone.screen import Candidates, Questions, count_range, exact_scores
+from meor.backbone.counting import count_range
+from meor.backbone.screen import Candidates, Questions, exact_scores
 from meor.errors import MemoryBudgetError, NonFiniteError
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences

@@ -1,0 +1,91 @@
+"""Screening decides nothing on its own: what it yields is what the float64 scores say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meor.backbone import Geometry
+from meor.backbone.counting import count_range
+from meor.backbone.outrankers import outrankers
+from meor.backbone.screen import Candidates, Questions, exact_scores
+
+GEOMETRIES = list(Geometry)
+
+
+def questions_of(rng: np.random.Generator, n_queries: int, n_rows: int, width: int, scale: float) -> Questions:
+    known = [np.unique(rng.integers(0, n_rows, rng.integers(0, 6))) for _ in range(n_queries)]
+    sizes = np.array([len(part) for part in known])
+    end = np.cumsum(sizes)
+    return Questions(
+        rng.normal(0, scale, (n_queries, width)),
+        rng.integers(0, n_rows, n_queries),
+        end - sizes,
+        end,
+        np.concatenate(known).astype(np.int64),
+    )
+
+
+def all_scores(geometry: Geometry, query: np.ndarray, row: np.ndarray) -> np.ndarray:
+    column = np.tile(np.arange(len(row)), len(query))
+    return exact_scores(geometry, np.repeat(query, len(row), 0), row, column).reshape(len(query), len(row))
+
+
+def competitors(asked: Questions, n_rows: int) -> np.ndarray:
+    eligible = np.ones((len(asked), n_rows), bool)
+    for q in range(len(asked)):
+        eligible[q, asked.known_id[asked.known_start[q] : asked.known_end[q]]] = False
+        eligible[q, asked.answer[q]] = False
+    return eligible
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.0, 1e12, 1e30])
+@pytest.mark.parametrize("width", [1, 7, 40, 200])
+def test_counts_are_those_of_the_float64_scores(geometry: Geometry, scale: float, width: int) -> None:
+    rng = np.random.default_rng(width)
+    row = rng.normal(0, scale, (300, width))
+    row[50:60] = row[40:50]  # exact ties
+    row[100:150] = row[99] * (1 + 1e-9 * rng.normal(size=(50, 1)))  # closer than float32 can tell
+    asked = questions_of(rng, 40, 300, width, scale)
+    asked.answer[:20] = rng.integers(40, 60, 20)
+    asked.answer[20:30] = rng.integers(99, 150, 10)
+    score = all_scores(geometry, asked.query, row)
+    threshold = score[np.arange(40), asked.answer]
+    eligible = competitors(asked, 300)
+    for begin, end in ((0, 300), (0, 97), (97, 300), (0, 0), (64, 65)):
+        tally, _ = count_range(Candidates.prepare(geometry, row), asked, threshold, begin, end)
+        inside = eligible.copy()
+        inside[:, :begin] = inside[:, end:] = False
+        tied = (score == threshold[:, None]) & inside
+        before = np.arange(300) < asked.answer[:, None]
+        np.testing.assert_array_equal(tally[:, 0], ((score > threshold[:, None]) & inside).sum(1))
+        np.testing.assert_array_equal(tally[:, 1], (tied & before).sum(1))
+        np.testing.assert_array_equal(tally[:, 2], (tied & ~before).sum(1))
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_outrankers_are_exactly_those_above_the_threshold(geometry: Geometry, scale: float) -> None:
+    rng = np.random.default_rng(3)
+    offset = 1000
+    row = rng.normal(0, scale, (150, 24))
+    row[10:20] = row[20:30]
+    asked = questions_of(rng, 30, 150, 24, scale)
+    score = all_scores(geometry, asked.query, row)
+    threshold = score[np.arange(30), asked.answer]
+    found = outrankers(
+        Candidates.prepare(geometry, row),
+        asked.query,
+        threshold,
+        asked.known_start,
+        asked.known_end,
+        asked.known_id + offset,
+        offset=offset,
+    )
+    eligible = competitors(asked, 150)
+    for q in range(30):
+        expected = np.flatnonzero((score[q] > threshold[q]) & eligible[q])
+        mine = slice(found.start[q], found.start[q + 1])
+        np.testing.assert_array_equal(found.column[mine], expected)
+        np.testing.assert_array_equal(found.score[mine], score[q, expected])
