@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,12 +58,16 @@ def fetch(
 @contextmanager
 def _staging(home: Path) -> Iterator[Path]:
     """A folder beside the target that is gone afterwards, whatever happens."""
+    fresh = not home.exists()
     home.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".fetch-", dir=home))
     try:
         yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+        if fresh:
+            with suppress(OSError):  # not empty: it holds the stream
+                home.rmdir()
 
 
 def _publish(entry: Entry, files: Path, target: Path) -> None:
@@ -120,18 +124,31 @@ def _download_files(
 
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
+    import pooch
     import requests
 
+    pooch.get_logger().setLevel("WARNING")  # what is fetched is told through `report`
     try:
         yield
     except (requests.RequestException, ValueError) as error:
-        reason = " ".join(str(error).split())
         raise StreamError(
-            f"could not be fetched ({reason})",
-            remedy="Nothing was kept. Try again later or from a mirror (--from), or put the files in place by "
-            "hand and let --data-dir name their folder",
+            f"could not be fetched ({_reason(error)})",
+            remedy="Nothing was kept. Try again later or from a mirror (--from), or put the files in place "
+            "by hand and let --data-dir name their folder",
             path=url,
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    import requests
+
+    if isinstance(error, requests.HTTPError):
+        return f"the server answers {error.response.status_code} {error.response.reason}"
+    if isinstance(error, requests.Timeout):
+        return f"no answer for {_TIMEOUT:.0f} seconds"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection to the server, or it was cut"
+    return " ".join(str(error).split())
 
 
 class _Downloader:

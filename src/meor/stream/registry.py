@@ -116,8 +116,8 @@ def folder_of(entry: Entry, data_dir: Path | None = None) -> Path:
         looked = ", ".join(str(place) for place in places(data_dir))
         raise StreamError(
             f"{entry.name} is not on this machine (looked in {looked})",
-            remedy=f"Run `meor data fetch {entry.name}`, or let --data-dir or {DATA_VARIABLE} name the folder "
-            f"that holds {entry.name}/{entry.files[0].path}",
+            remedy=f"Run `meor data fetch {entry.name}`, or let --data-dir or {DATA_VARIABLE} name the "
+            f"folder that holds {entry.name}/{entry.files[0].path}",
         )
     return folder
 
