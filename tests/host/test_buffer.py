@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from meor.errors import ConfigError
 from meor.host.buffer import Policy, admit_to_reservoir, draw_buffer
 from meor.stream.snapshot import Stream
 from meor.typing import Split
@@ -70,3 +71,8 @@ def test_the_vectorised_reservoir_equals_one_fact_at_a_time() -> None:
         if place < 5:
             plain[place] = fact
     assert kept.tolist() == plain
+
+
+def test_an_unknown_policy_is_refused(stream: Stream) -> None:
+    with pytest.raises(ConfigError, match="uniform, reservoir"):
+        draw_buffer(stream, 1, seed=0, policy="newest")  # type: ignore[arg-type]

@@ -3,15 +3,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from meor.backbone import BACKBONES, Backbone, Model
 from meor.backbone.loss import Batch, Table
-from meor.errors import NonFiniteError, RunError
+from meor.errors import ConfigError, MeorError, NonFiniteError, RunError
 from meor.host.base import Plan, Update
 from meor.host.buffer import draw_buffer
 from meor.host.gradient import host_gradient
@@ -320,8 +323,6 @@ def test_a_model_of_the_wrong_size_is_refused(stream: Stream) -> None:
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(stream: Stream, name: str, value: Tensor | None) -> None:
-    from meor.errors import MeorError
-
     tensors = _copies(_begin(stream))
     del tensors[name]
     if value is not None:
@@ -359,3 +360,22 @@ def test_the_gradient_of_a_pass_is_the_mean_over_its_batches_and_moves_nothing(
         parts.append(training.entity.trained.grad.clone())
     torch.testing.assert_close(gradient, torch.stack(parts).mean(0))
     assert _same(before, training.tensors())
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"order": "shuffled"}, {"replay_negatives": "new"}, {"passes": 0}, {"batch_size": 0}]
+)
+def test_a_plan_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Plan(**wrong)
+
+
+def test_a_checkpoint_of_an_update_with_newcomers_and_no_new_relation_fits_in_a_tensor_file(
+    stream: Stream, tmp_path: Path
+) -> None:
+    update = Update.of(stream, 2, draw_buffer(stream, 2, seed=2, size=15))
+    model = base_model(COMPLEX, 4, update.n_entities, update.m_relations, seed=2)
+    training = Training.begin(Replay(), model, update, PLAN)
+    refine(training, PLAN)
+    save_file(training.tensors(), tmp_path / "training.safetensors")
+    assert _same(load_file(tmp_path / "training.safetensors"), training.tensors())

@@ -15,9 +15,13 @@ from torch import Tensor, nn
 
 from meor.backbone.base import Backbone
 from meor.backbone.loss import Batch, Table
-from meor.host.buffer import Buffer, empty_buffer
+from meor.errors import ConfigError
+from meor.host.buffer import Buffer, empty_buffer, one_of
 from meor.stream.snapshot import Stream
 from meor.typing import Facts, Ids
+
+Order = Literal["file", "permuted"]
+ReplayNegatives = Literal["current", "old"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +33,19 @@ class Plan:
     passes: int = 1
     batch_size: int = 2048  # current facts a batch; replay facts come on top
     negatives: int = 10
-    order: Literal["file", "permuted"] = "file"
-    replay_negatives: Literal["current", "old"] = "current"
+    order: Order = "file"
+    replay_negatives: ReplayNegatives = "current"
     validate_every: int = 0  # passes between validations; 0 trains for all passes
     patience: int = 3  # validations without improvement before stopping
+
+    def __post_init__(self) -> None:
+        one_of("order", self.order, Order)
+        one_of("replay_negatives", self.replay_negatives, ReplayNegatives)
+        if min(self.passes, self.batch_size, self.negatives, self.patience) < 1 or self.validate_every < 0:
+            raise ConfigError(
+                f"a plan has a number that is too small: {self}",
+                remedy="Give at least one pass, fact a batch, negative and validation of patience",
+            )
 
 
 @dataclass(frozen=True, slots=True)

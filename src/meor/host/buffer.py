@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from meor.errors import ConfigError
 from meor.random import generator
 from meor.stream.snapshot import Stream
 from meor.typing import Facts, Ids, Split
@@ -27,6 +28,12 @@ class Buffer:
         return len(self.fact)
 
 
+def one_of(name: str, value: str, choices: Any) -> None:
+    """Refuse a word that is not among the choices of a Literal: it would silently mean the default."""
+    if value not in get_args(choices):
+        raise ConfigError(f"{name} is {value!r}", remedy=f"Use one of {', '.join(get_args(choices))}")
+
+
 def empty_buffer() -> Buffer:
     return Buffer(np.empty((0, 3), dtype=np.int64), np.empty(0, dtype=np.int64))
 
@@ -39,6 +46,7 @@ def draw_buffer(
     Either policy is uniform without replacement. `uniform` needs the whole history at each update;
     `reservoir` looks at each fact once, when it arrives, as a stream that does not keep its past must.
     """
+    one_of("policy", policy, Policy)
     if update < 1:
         return empty_buffer()
     past = stream.prefix(update - 1, [Split.TRAIN])

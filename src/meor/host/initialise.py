@@ -24,6 +24,7 @@ from torch import Tensor
 from meor.backbone.base import Backbone, Model
 from meor.errors import ConfigError
 from meor.host.base import Update
+from meor.host.buffer import one_of
 from meor.random import generator
 from meor.typing import SIDES, Facts, Floats, Ids
 
@@ -65,6 +66,7 @@ def grow(
     noise: float = 0.1,
 ) -> Model:
     """The model with rows for what `update` admits; old rows are copied bit for bit."""
+    one_of("scheme", scheme, Scheme)
     width = model.entity.shape[1]
     entity = _normal(seed, update.number, "entity", update.n_entities - model.n_entities, width)
     relation = _normal(seed, update.number, "relation", update.m_relations - model.n_relations, width)
@@ -85,7 +87,7 @@ def grow(
 
 def row_norms(model: Model, first_new: int) -> dict[str, float]:
     """Statistics of entity row norms for the run's log: how newcomers compare with old rows."""
-    norm = torch.linalg.vector_norm(model.entity, dim=1).double().numpy()
+    norm = torch.linalg.vector_norm(model.entity, dim=1).double().cpu().numpy()
     return {
         f"{group}_{name}": float(statistic(part))
         for group, part in (("old", norm[:first_new]), ("new", norm[first_new:]))
@@ -104,7 +106,7 @@ def _grown(model: Model, entity: Floats, relation: Floats) -> Model:
 
 
 def _std(table: Tensor, default: float) -> float:
-    return float(np.std(table.detach().double().numpy())) if table.numel() else default
+    return float(np.std(table.detach().double().cpu().numpy())) if table.numel() else default
 
 
 def _move_to_neighbours(rows: Floats, model: Model, train: Facts) -> None:
@@ -131,7 +133,7 @@ def _predictions(model: Model, train: Facts) -> Iterator[tuple[Ids, Floats]]:
 
 
 def _move_to_classes(rows: Floats, model: Model, classes: Classes, noise: Floats) -> None:
-    old = model.entity.detach().double().numpy()
+    old = model.entity.detach().double().cpu().numpy()
     members: dict[str, list[int]] = {}
     for id in range(len(old)):
         for name in classes.get(id, ()):
