@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from meor.stream.records import Origin, shown
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _ISO = re.compile(
     r"(?P<month>[0-9]{4}-[0-9]{2})"
     r"(?P<day>-[0-9]{2}"

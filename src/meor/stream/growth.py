@@ -163,7 +163,7 @@ def _neighbours(ends: Ids, n: int) -> tuple[Ids, Ids]:
 
 
 def _cut(ids: Facts, moment: Ids, snapshots: int, weigh: Literal["entities", "facts"]) -> Ids:
-    """[F] the snapshot of each fact: about equal weights, moments kept whole, newcomers in each if possible."""
+    """[F] the snapshot of each fact: about equal weights, moments whole, newcomers in each if possible."""
     ends = ids[:, [0, 2]]
     admitted = np.full(int(ends.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(admitted, ends.ravel(), np.repeat(moment, 2))

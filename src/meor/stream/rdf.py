@@ -69,13 +69,18 @@ def _statements(feed: _Feed, path: Path, turtle: bool) -> Iterator[Any]:
     except ImportError:
         remedy = 'Install the extra: pip install "meor[rdf]"'
         raise StreamError("reading RDF needs the package pyoxigraph", remedy=remedy, path=path) from None
+    read = 0
     try:
         form = RdfFormat.TURTLE if turtle else RdfFormat.N_TRIPLES
-        yield from parse(input=cast(IO[bytes], feed), format=form)
+        for triple in parse(input=cast(IO[bytes], feed), format=form):
+            read += 1
+            yield triple
     except SyntaxError as error:
-        kind = "Turtle" if turtle else "N-Triples"
-        problem = f"not valid {kind} ({error.msg[:200]})"
-        raise StreamError(problem, remedy="Correct the statement", path=path, line=error.lineno) from None
+        # The parser notices an unfinished N-Triples statement one line too late.
+        unknown = turtle or read >= len(feed.statement_lines)
+        line = error.lineno if unknown else feed.statement_lines[read]
+        problem = f"not valid {'Turtle' if turtle else 'N-Triples'} ({error.msg[:200]})"
+        raise StreamError(problem, remedy="Correct the statement", path=path, line=line) from None
     except (ValueError, OSError) as error:
         raise StreamError(f"cannot be read ({error})", remedy="Check the file", path=path) from None
 

@@ -39,11 +39,9 @@ def write_stream(stream: Stream, folder: Path | str) -> None:
 
 def check_target(folder: Path) -> None:
     """Refuse a target that exists; called early so that no work is done in vain."""
-    try:
-        taken = os.path.lexists(folder)
-    except (OSError, ValueError) as error:
-        raise StreamError(f"cannot be written ({error})", remedy="Check the path", path=folder) from None
-    if taken:
+    if "\0" in str(folder):
+        raise StreamError("a path cannot hold a NUL", remedy="Check the path", path=folder)
+    if os.path.lexists(folder):
         raise StreamError("already exists", remedy="Remove it or choose another folder", path=folder)
 
 
