@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from meor.backbone import BACKBONES, Backbone, Model
+from meor.backbone.kernels import set_threads
 from meor.backbone.loss import Batch, Table
 from meor.errors import ConfigError, MeorError, NonFiniteError, RunError
 from meor.host.base import Plan, Update
@@ -379,3 +380,14 @@ def test_a_checkpoint_of_an_update_with_newcomers_and_no_new_relation_fits_in_a_
     refine(training, PLAN)
     save_file(training.tensors(), tmp_path / "training.safetensors")
     assert _same(load_file(tmp_path / "training.safetensors"), training.tensors())
+
+
+@every_backbone
+def test_one_thread_and_two_end_with_the_same_bits(stream: Stream, backbone: Backbone) -> None:
+    ends = []
+    for threads in (1, 2):
+        set_threads(threads)
+        training = _begin(stream, backbone)
+        refine(training, PLAN)
+        ends.append(_copies(training))
+    assert _same(*ends)
