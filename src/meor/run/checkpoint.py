@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,16 +152,21 @@ class Checkpoints:
             state=state,
         )
 
-    def newest(self, *, update: int, say: Callable[[str], None]) -> Checkpoint | None:
-        """The newest checkpoint of an update that verifies; each damaged one is spoken of."""
+    def usable(self, update: int, say: Callable[[str], None]) -> Iterator[Checkpoint]:
+        """The checkpoints of an update that verify, newest first; each damaged one is spoken of."""
         for name in reversed(self.names()):
             if int(name.partition("-")[0]) != update:
                 continue
             try:
-                return self.load(name)
+                found = self.load(name)
             except RunError as error:
                 say(f"checkpoint {name} is not used: {error}")
-        return None
+            else:
+                yield found
+
+    def newest(self, update: int, say: Callable[[str], None]) -> Checkpoint | None:
+        """The newest checkpoint of an update that verifies, if there is one."""
+        return next(self.usable(update, say), None)
 
     def _check(self, manifest: Any, folder: Path, update: int, step: int) -> dict[str, Any]:
         path = folder / MANIFEST

@@ -105,7 +105,6 @@ class Evaluation(Section):
         default=("head", "tail"), min_length=1
     )
     filter_splits: Annotated[tuple[SplitName, ...], BeforeValidator(_several)] = ("train", "valid", "test")
-    filter_prefix: Literal["current", "introduced"] = "current"
 
     @model_validator(mode="after")
     def _nothing_twice(self) -> Self:

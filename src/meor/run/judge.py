@@ -1,0 +1,88 @@
+"""What a run says about its models: validation for stopping, ranks at each update, endpoints at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from meor.backbone import Model
+from meor.evaluation.endpoints import cell_keys, endpoints, measure, to_json
+from meor.evaluation.rank import Ranks, rank_update, rank_update_incrementally
+from meor.evaluation.ranks_file import read_ranks
+from meor.host.base import Host, Update
+from meor.run.config import Config
+from meor.run.folder import RunFolder
+from meor.run.layout import RANKS, update_name
+from meor.stream.snapshot import Stream
+from meor.typing import Side, Split
+
+BySplit = Mapping[Split, tuple[Ranks, ...]]
+
+
+class Judge:
+    """Reads committed ranks and makes the next ones."""
+
+    def __init__(self, folder: RunFolder, config: Config, stream: Stream, host: Host, memory: int) -> None:
+        self.folder, self.stream, self.host, self.memory = folder, stream, host, memory
+        chosen = config.evaluation
+        self.splits = [Split(name) for name in chosen.split]
+        self.sides = [Side[name.upper()] for name in chosen.sides]
+        self.filter_splits = [Split(name) for name in chosen.filter_splits]
+        self.updates = list(stream.updates) if chosen.updates is None else sorted(chosen.updates)
+
+    def validation_mrr(self, model: Model) -> float:
+        """Filtered MRR on all validation facts of snapshot 0, both sides (decision 15)."""
+        ranks = rank_update(self.stream, model, 0, split=Split.VALID, memory=self.memory)
+        return measure(np.concatenate([each.cur for each in ranks]))
+
+    def ranks(self, update: int, model: Model) -> BySplit:
+        """The ranks of an update in every chosen split; empty where the update is not to be evaluated."""
+        if update not in self.updates:
+            return {}
+        previous = self.committed(update - 1) if self._freezes_old_rows(update) else {}
+        return {split: self._of_split(update, model, split, previous) for split in self.splits}
+
+    def committed(self, update: int) -> BySplit:
+        name = f"{update_name(update)}/{RANKS}"
+        return read_ranks(self.folder.path / name) if name in self.folder.manifest["sha256"] else {}
+
+    def endpoints(self) -> dict[str, Any]:
+        """The content of endpoints.json, from the committed ranks."""
+        cells = cell_keys(self.updates, self.sides)
+        committed = [self.committed(update) for update in self.updates]
+        found = {
+            split.value: endpoints(
+                [each for ranks in committed for each in ranks.get(split, ())], cells=cells
+            )
+            for split in self.splits
+        }
+        return to_json(found)
+
+    def _of_split(self, update: int, model: Model, split: Split, previous: BySplit) -> tuple[Ranks, ...]:
+        last = previous.get(split, ())
+        if [each.occurrences.side for each in last] == self.sides:
+            return rank_update_incrementally(
+                self.stream,
+                model,
+                update,
+                last,
+                split=split,
+                memory=self.memory,
+                filter_splits=self.filter_splits,
+            )
+        return rank_update(
+            self.stream,
+            model,
+            update,
+            split=split,
+            sides=self.sides,
+            memory=self.memory,
+            filter_splits=self.filter_splits,
+        )
+
+    def _freezes_old_rows(self, update: int) -> bool:
+        """Ranks carry over only where neither an old entity nor an old relation moves."""
+        coming = Update.of(self.stream, update)
+        return self.host.first_rows(coming) == (coming.n_old, coming.m_old)

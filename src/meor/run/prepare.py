@@ -1,0 +1,133 @@
+"""From settings to the objects of a run, with every check that needs no training made before it begins."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from meor.backbone import BACKBONES, Model
+from meor.errors import ConfigError, StreamError
+from meor.evaluation.external import load_external
+from meor.evaluation.rank import rank
+from meor.host.base import Host, Plan
+from meor.host.buffer import Buffer, draw_buffer
+from meor.host.replay import Replay
+from meor.run.config import Config
+from meor.stream.answers import EvaluationFilter
+from meor.stream.occurrence import Occurrences
+from meor.stream.snapshot import Stream
+from meor.typing import Side
+
+HOSTS: dict[str, type[Host]] = {"replay": Replay}
+
+
+def host_of(config: Config) -> Host:
+    return HOSTS[config.host]()
+
+
+def dtype_of(config: Config) -> torch.dtype:
+    return torch.float64 if config.dtype == "float64" else torch.float32
+
+
+def base_plan(config: Config) -> Plan:
+    """Base epochs are always shuffled: file order is a matter of refinement (decision 19)."""
+    base = config.base
+    return Plan(
+        seed=config.seed,
+        learning_rate=base.learning_rate,
+        passes=base.epochs,
+        batch_size=base.batch,
+        negatives=base.negatives,
+        order="permuted",
+        validate_every=base.validate_every,
+        patience=base.patience,
+    )
+
+
+def refine_plan(config: Config) -> Plan:
+    refine = config.refine
+    return Plan(
+        seed=config.seed,
+        learning_rate=refine.learning_rate,
+        passes=refine.passes,
+        batch_size=refine.batch,
+        negatives=refine.negatives,
+        order=refine.order,
+        replay_negatives=refine.replay_negatives,
+    )
+
+
+def buffer_of(config: Config, stream: Stream, update: int) -> Buffer:
+    refine = config.refine
+    return draw_buffer(stream, update, seed=config.seed, size=refine.replay_size, policy=refine.buffer)
+
+
+def given_base(config: Config, stream: Stream) -> Model:
+    """Embeddings made elsewhere, in the stream's ids and the run's dtype."""
+    files = config.base_model
+    if files is None:
+        raise ConfigError("no base embeddings were named", remedy="Name them with --base")
+    entity, relation, vocabulary = (
+        None if name is None else Path(name) for name in (files.entity, files.relation, files.vocabulary)
+    )
+    if entity is None:
+        raise ConfigError("base_model.entity is missing", remedy="Name the entity rows")
+    model = load_external(stream, config.backbone, entity, relation, vocabulary, through=0)
+    dtype = dtype_of(config)
+    return Model(model.backbone, model.entity.to(dtype), model.relation.to(dtype))
+
+
+def with_width(config: Config, model: Model) -> Config:
+    """A given base decides `dim`; newcomers get rows of its width."""
+    dim = model.entity.shape[1] // model.backbone.width(1)
+    return config.model_copy(update={"dim": dim})
+
+
+def content_of(model: Model) -> str:
+    return digest(*(table.contiguous().numpy().tobytes() for table in (model.entity, model.relation)))
+
+
+def digest(*parts: bytes) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
+
+
+def check(config: Config, stream: Stream, memory: int) -> None:
+    """Refuse, before anything is written, what would only fail hours later."""
+    last = len(stream.snapshots) - 1
+    if last < 1:
+        raise StreamError(
+            f"{stream.name} has one snapshot and so no update", remedy="Cut it with `meor data cut`"
+        )
+    beyond = [update for update in config.evaluation.updates or () if update > last]
+    if beyond:
+        raise ConfigError(
+            f"evaluation.updates names update {beyond[0]}, but {stream.name} ends with update {last}",
+            remedy=f"Name updates between 1 and {last}",
+        )
+    if config.refine.newcomer_init == "schema":
+        raise ConfigError(
+            "refine.newcomer_init cannot be schema: a stream names no classes",
+            remedy="Choose base, matched or neighbours; host.initialise.grow takes classes from Python",
+        )
+    if config.method != "replay":
+        raise ConfigError(f"the method {config.method} cannot be run yet", remedy="Choose --method replay")
+    if any(not len(snapshot.train) for snapshot in stream.snapshots):
+        raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
+    _try_memory(config, stream, memory)
+
+
+def _try_memory(config: Config, stream: Stream, memory: int) -> None:
+    """Ask the ranking of the largest universe, with no query, whether the budget suffices."""
+    backbone = BACKBONES[config.backbone]
+    n, m = stream.entity_counts[-1], stream.relation_counts[-1]
+    width = backbone.width(config.dim)
+    model = Model(backbone, torch.zeros(n, width, dtype=dtype_of(config)), torch.zeros(m, width))
+    nothing = np.empty((0, 3), dtype=np.int64)
+    asked = Occurrences(0, Side.TAIL, nothing, nothing[:, 0], nothing[:, 0].astype(np.int8))
+    rank(model, asked, EvaluationFilter.from_facts(nothing, m), n, n, memory=memory)

@@ -1,0 +1,217 @@
+"""One run: base -> updates 1..T -> evaluation, on disk, stoppable at any moment.
+
+Each update is trained from the committed model of the one before it. Where a run was stopped it goes on
+from the newest checkpoint of the update in progress; all draws are addressed, so the bytes are the same.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meor.backbone import BACKBONES, Model
+from meor.errors import RunError
+from meor.evaluation.rank import DEFAULT_MEMORY
+from meor.evaluation.ranks_file import write_splits
+from meor.host.base import Host, Plan, Update
+from meor.host.initialise import base_model, grow, row_norms
+from meor.host.refine import Cursor, Training, refine
+from meor.host.replay import Replay
+from meor.run.base_store import BaseStore, StoredBase, default_cache
+from meor.run.checkpoint import Checkpoint, pack_tensors, to_json
+from meor.run.config import Config
+from meor.run.folder import RunFolder
+from meor.run.judge import Judge
+from meor.run.layout import ENDPOINTS, MODEL, RANKS, update_name, versions
+from meor.run.prepare import base_plan, buffer_of, digest, dtype_of, given_base, host_of, refine_plan
+from meor.run.view import model_from
+from meor.run.watch import Watcher
+from meor.stream.snapshot import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a run may use. None of it changes a bit of any result."""
+
+    threads: int = 1
+    memory: int = DEFAULT_MEMORY
+    cache: Path | None = None
+    checkpoint_seconds: float = 30.0
+
+
+class Runner:
+    """Brings a run folder from whatever is committed in it to completion."""
+
+    def __init__(
+        self, folder: RunFolder, config: Config, stream: Stream, resources: Resources, watcher: Watcher
+    ) -> None:
+        self.folder, self.config, self.stream = folder, config, stream
+        self.resources, self.watcher = resources, watcher
+        self.host = host_of(config)
+        self._saved_at = time.monotonic()
+        self.judge = Judge(folder, config, stream, self.host, resources.memory)
+
+    def run(self, *, resumed: bool) -> dict[str, Any]:
+        """Go on to the end; the content of endpoints.json."""
+        done = self.folder.verified_updates(self._say)
+        self.folder.forget_from(done)
+        self._resumed = resumed
+        model = self._committed_model(done - 1) if done else self._base()
+        for update in self.stream.updates:
+            if update >= done:
+                model = self._update(update, model)
+        if self._resumed:
+            self._log("resumed", update=self.stream.updates[-1], step=0)
+        found = self.judge.endpoints()
+        self.folder.commit_result(ENDPOINTS, to_json(found))
+        self.folder.finish(threads=self.resources.threads)
+        return found
+
+    def _base(self) -> Model:
+        """The model of snapshot 0: given, found in the store, or trained."""
+        if self.config.base_model is not None:
+            model = given_base(self.config, self.stream)
+            return self._commit_base(pack_model(model), {"source": "given"})
+        store = BaseStore(self.resources.cache or default_cache(), self._say)
+        key = self.config.base_fingerprint(self.stream.content_hash(0), versions())
+        with store.only_one(key):
+            stored = store.find(key)
+            source = "cache"
+            if stored is None:
+                stored, source = self._train_base(), "trained"
+                store.keep(key, stored)
+        return self._commit_base(stored.model, {"source": source, "key": key, **stored.meta})
+
+    def _train_base(self) -> StoredBase:
+        config, stream = self.config, self.stream
+        backbone = BACKBONES[config.backbone]
+        counts = stream.entity_counts[0], stream.relation_counts[0]
+        std, dtype = config.base.init_std, dtype_of(config)
+        model = base_model(backbone, config.dim, *counts, seed=config.seed, std=std, dtype=dtype)
+        update, plan = Update.of(stream, 0), base_plan(config)
+        training = self._opened(Replay(), model, update, plan)
+        model = self._train(training, plan, phase="base")
+        meta = {
+            "steps": training.cursor.step,
+            "epochs": training.cursor.pass_number,
+            "best_mrr": training.cursor.best_mrr,
+            "validations": training.cursor.validations,
+            "optimizer_sha256": _optimizer_sha256(training),
+        }
+        return StoredBase(pack_model(model), meta)
+
+    def _commit_base(self, packed: bytes, fields: dict[str, Any]) -> Model:
+        self._note_resumed(0, 0)
+        path = self.folder.path / update_name(0) / MODEL
+        model = model_from(packed, path, self.config.backbone)
+        self._log("base", **fields, row_norms=row_norms(model, model.n_entities))
+        self.folder.commit_update(0, {MODEL: packed})
+        return model
+
+    def _update(self, number: int, model: Model) -> Model:
+        """Grow, refine, evaluate and commit one update."""
+        config = self.config
+        update = Update.of(self.stream, number, buffer_of(config, self.stream, number))
+        scheme, std = config.refine.newcomer_init, config.base.init_std
+        grown = grow(model, update, seed=config.seed, scheme=scheme, std=std)
+        plan = refine_plan(config)
+        training = self._opened(self.host, grown, update, plan)
+        self._log("grown", update=number, newcomers=update.n_entities - update.n_old)
+        model = self._train(training, plan, phase="update")
+        files: dict[str, Any] = {MODEL: pack_model(model)}
+        self.watcher.phase("evaluate", number)
+        ranks = self.judge.ranks(number, model)
+        if ranks:
+            files[RANKS] = lambda path: write_splits(path, ranks)
+        # Logged first: a run stopped in between says it twice rather than never.
+        self._log(
+            "updated",
+            update=number,
+            steps=training.cursor.step,
+            optimizer_sha256=_optimizer_sha256(training),
+            row_norms=row_norms(model, update.n_old),
+        )
+        self.folder.commit_update(number, files)
+        return model
+
+    def _opened(self, host: Host, model: Model, update: Update, plan: Plan) -> Training:
+        """The training of an update: from its newest good checkpoint, else from its first step."""
+        training = None
+        for found in self.folder.checkpoints.usable(update.number, self._say):
+            try:
+                cursor = Cursor.from_json(found.state["cursor"])
+                tensors = {**found.model, **found.optim}
+                training = Training.restore(
+                    host, model.backbone, update, plan, tensors=tensors, cursor=cursor
+                )
+                break
+            except (RunError, KeyError, TypeError, ValueError) as error:
+                self._say(f"checkpoint {found.name} is not used: {error}")
+        if training is None:
+            training = Training.begin(host, model, update, plan)
+        self._note_resumed(update.number, training.cursor.step)
+        return training
+
+    def _train(self, training: Training, plan: Plan, *, phase: str) -> Model:
+        number = training.cursor.update
+        # The total is an upper bound: base training may stop early.
+        total = plan.passes * len(training.host.steps(0))
+        self.watcher.phase(phase, number, done=training.cursor.step, total=total)
+        last = 0.0
+
+        def on_step(now: Training, loss: float) -> None:
+            nonlocal last
+            last = loss
+            self.watcher.step(now.cursor.step, loss)
+            self._checkpoint_if_due(now)
+
+        def on_pass(now: Training, mrr: float | None) -> None:
+            self._log("pass", update=number, number=now.cursor.pass_number, loss=last, valid_mrr=mrr)
+            if mrr is not None:
+                self.watcher.validated(now.cursor.pass_number, mrr)
+
+        validate = (
+            self.judge.validation_mrr if phase == "base" and len(self.stream.snapshots[0].valid) else None
+        )
+        model = refine(training, plan, validate=validate, on_step=on_step, on_pass=on_pass)
+        self._checkpoint_if_due(training)
+        return model
+
+    def _checkpoint_if_due(self, training: Training) -> None:
+        if time.monotonic() - self._saved_at < self.resources.checkpoint_seconds:
+            return
+        tensors = training.tensors()
+        optim = {name: value for name, value in tensors.items() if name.startswith("adam.")}
+        rest = {name: value for name, value in tensors.items() if name not in optim}
+        cursor = training.cursor
+        state = {"cursor": cursor.to_json(), "seed": self.config.seed, "versions": versions()}
+        self.folder.checkpoints.save(Checkpoint(cursor.update, cursor.step, rest, optim, state))
+        self._saved_at = time.monotonic()
+
+    def _committed_model(self, update: int) -> Model:
+        path = self.folder.path / update_name(update) / MODEL
+        return model_from(path.read_bytes(), path, self.config.backbone)
+
+    def _note_resumed(self, update: int, step: int) -> None:
+        if self._resumed:
+            self._resumed = False
+            self._log("resumed", update=update, step=step)
+
+    def _log(self, event: str, **fields: Any) -> None:
+        self.folder.log(event, **fields)
+        self.watcher.event(event, fields)
+
+    def _say(self, text: str) -> None:
+        self.watcher.say(text)
+        self.folder.log("warning", text=text)
+
+
+def pack_model(model: Model) -> bytes:
+    return pack_tensors({"entity": model.entity, "relation": model.relation})
+
+
+def _optimizer_sha256(training: Training) -> str:
+    """So that two runs can be compared down to the optimizer, whose state a finished run does not keep."""
+    return digest(pack_tensors(training.adam.state()))
