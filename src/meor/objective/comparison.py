@@ -35,7 +35,7 @@ class Settings:
     memory: int = MEMORY  # bytes for the temporaries of one tile
 
     def __post_init__(self) -> None:
-        for name in ("beta", "draws", "scale_sample", "eta", "epsilon", "memory"):
+        for name in ("beta", "draws", "scale_sample", "epsilon", "memory"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}", remedy="Give a number above 0")
 

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from meor.backbone.base import Backbone, Geometry
-from meor.backbone.screen import exact_scores
+from meor.backbone.outrankers import outrankers
+from meor.backbone.screen import Candidates, exact_scores
 from meor.cohort.newcomers import Cohort
 from meor.objective.comparison import Comparison, require_finite
 from meor.objective.kernels import exact_columns, reference_pressures
-from meor.objective.outrank import outrankers
 from meor.objective.scale import Scale, scales
 from meor.typing import SIDES, Floats, Ids
 
@@ -73,27 +73,35 @@ def _with_references(comparison: Comparison, frozen: Frozen, old_EW: Floats) -> 
     reference, dropped = np.zeros(len(cohort)), 0
     each = 4 * settings.draws * cohort.n_new + 40 * cohort.n_old
     size = max(1, settings.memory // max(each, 1))
+    old = Candidates.prepare(frozen.geometry, old_EW)
     for begin in range(0, len(index), size):
         part = index[begin : begin + size]
-        reference[part], missing = _mean_pressures(comparison, frozen, old_EW, part)
+        reference[part], missing = _mean_pressures(comparison, frozen, old, part)
         dropped += missing
     return Frozen(frozen.geometry, frozen.query, frozen.answer_score, frozen.scale, reference, dropped)
 
 
-def _mean_pressures(comparison: Comparison, frozen: Frozen, old_EW: Floats, part: Ids) -> tuple[Floats, int]:
+def _mean_pressures(comparison: Comparison, frozen: Frozen, old: Candidates, part: Ids) -> tuple[Floats, int]:
     """The mean old reference (Eq. old-reference) of a few occurrences, and how many entries were dropped."""
     cohort, settings = comparison.cohort, comparison.settings
     known = cohort.known_start[part], cohort.known_end[part], cohort.known
     answer_score = frozen.answer_score[part]
-    start, column, score = outrankers(frozen.geometry, frozen.query[part], old_EW, answer_score, *known, 0)
-    of = np.repeat(np.arange(len(part)), np.diff(start))
-    if len(score):
-        require_finite(cohort, score, part[of])
-    gap = (score - answer_score[of]) / frozen.scale.tau[part][of]
+    above = outrankers(old, frozen.query[part], answer_score, *known)
+    of = np.repeat(np.arange(len(part)), np.diff(above.start))
+    require_finite(cohort, above.score, part[of])
+    gap = (above.score - answer_score[of]) / frozen.scale.tau[part][of]
     drawn = comparison.references.draw(comparison.partner[part]).id
     out_QJ3 = np.empty((len(part), settings.draws, 3))
     reference_pressures(
-        drawn, start, column, gap, cohort.answer[part], *known, cohort.n_old, settings.beta, out_QJ3
+        drawn,
+        above.start,
+        above.column,
+        gap,
+        cohort.answer[part],
+        *known,
+        cohort.n_old,
+        settings.beta,
+        out_QJ3,
     )
     size_QJ = out_QJ3[:, :, 2]
     value_QJ = out_QJ3[:, :, 0 if comparison.variant.aggregate == "smooth" else 1]

@@ -11,7 +11,7 @@ from meor.backbone.base import Model
 from meor.objective.comparison import Comparison
 from meor.objective.frozen import freeze
 from meor.objective.scale import Scale
-from meor.objective.sparse import sparse_pressures
+from meor.objective.sparse import Tiles, sparse_pressures
 from meor.typing import Floats, Ids
 
 
@@ -50,12 +50,13 @@ def penalty_records(comparison: Comparison, model: Model) -> Records:
     """Every quantity of Eq. meor at the weights of a model, for all occurrences of an update."""
     cohort = comparison.cohort
     frozen = freeze(comparison, model.backbone, model.entity, model.relation)
-    rows = model.entity[cohort.n_old : cohort.n_cur].detach().cpu().double().numpy()
+    rows = model.entity[cohort.n_old : cohort.n_cur].detach().cpu().numpy()
+    tiles = Tiles.of(rows, frozen.geometry, comparison.settings.memory)
     new = np.full(len(cohort), np.nan)
     index = np.flatnonzero(comparison.eligible)
     size = max(1, comparison.settings.memory // (24 * max(cohort.n_new, 1)))
     for begin in range(0, len(index), size):
         part = index[begin : begin + size]
-        new[part] = sparse_pressures(comparison, frozen, rows, part).value
+        new[part] = sparse_pressures(comparison, frozen, tiles, part).value
     reference = np.where(comparison.eligible, frozen.reference, np.nan)
     return Records(comparison, frozen.scale, frozen.answer_score, new, reference, frozen.dropped)

@@ -6,6 +6,7 @@ Loss and gradient are made together, as in `backbone.loss`: backward only hands 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +16,11 @@ from torch import Tensor
 
 from meor.backbone.base import Geometry
 from meor.backbone.loss import Table
+from meor.backbone.outrankers import Outrankers, outrankers
+from meor.backbone.screen import Candidates
 from meor.objective.comparison import Comparison, require_finite
 from meor.objective.frozen import Frozen
 from meor.objective.kernels import add_row_gradients, by_row, newcomer_pressures
-from meor.objective.outrank import outrankers
 from meor.typing import Floats, Ids
 
 
@@ -32,16 +34,15 @@ class Pressed:
     value: Floats  # [Q] U_beta or V
 
 
-def sparse_pressures(comparison: Comparison, frozen: Frozen, row_NW: Floats, index: Ids) -> Pressed:
+def sparse_pressures(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids) -> Pressed:
     """U_beta (Eq. aggregate) or V of the newcomers, from outrankers alone."""
     cohort, settings = comparison.cohort, comparison.settings
-    start, column, score = _outrankers(comparison, frozen, row_NW, index)
-    if len(score):
-        require_finite(cohort, score, np.repeat(index, np.diff(start)))
-    value, weight = np.empty(len(index)), np.empty(len(score))
+    above = _outrankers(comparison, frozen, tiles, index)
+    require_finite(cohort, above.score, np.repeat(index, np.diff(above.start)))
+    value, weight = np.empty(len(index)), np.empty(len(above.score))
     newcomer_pressures(
-        start,
-        score,
+        above.start,
+        above.score,
         frozen.answer_score[index],
         frozen.scale.tau[index],
         cohort.n_newcomers[index],
@@ -50,47 +51,66 @@ def sparse_pressures(comparison: Comparison, frozen: Frozen, row_NW: Floats, ind
         value,
         weight,
     )
-    return Pressed(start, column, weight, value)
+    return Pressed(above.start, above.column, weight, value)
 
 
-def _outrankers(
-    comparison: Comparison, frozen: Frozen, row_NW: Floats, index: Ids
-) -> tuple[Ids, Ids, Floats]:
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Newcomer rows cut so that what is prepared of one tile stays under the byte budget."""
+
+    row: Floats  # [N, W], of any float type
+    size: int
+    whole: Candidates | None  # prepared once where one tile holds everything
+
+    @classmethod
+    def of(cls, row_NW: Floats, geometry: Geometry, memory: int) -> Tiles:
+        size = max(64, memory // (24 * row_NW.shape[1]))
+        whole = Candidates.prepare(geometry, row_NW) if len(row_NW) <= size else None
+        return cls(row_NW, size, whole)
+
+    def prepared(self, geometry: Geometry) -> Iterator[tuple[int, Candidates]]:
+        if self.whole is not None:
+            yield 0, self.whole
+            return
+        for first in range(0, len(self.row), self.size):
+            yield first, Candidates.prepare(geometry, self.row[first : first + self.size])
+
+
+def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids) -> Outrankers:
     """Newcomers above the answer, tile by tile of rows, joined by occurrence."""
-    cohort = comparison.cohort
-    _require_moderate(comparison, frozen, row_NW, index)
-    size = max(64, comparison.settings.memory // (24 * row_NW.shape[1]))
-    tiles = [
-        outrankers(
-            frozen.geometry,
-            frozen.query[index],
-            row_NW[first : first + size],
+    cohort, query = comparison.cohort, frozen.query[index]
+    found = []
+    for first, candidates in tiles.prepared(frozen.geometry):
+        if candidates.screened is None:
+            _require_finite_scores(comparison, query, candidates, index)
+        above = outrankers(
+            candidates,
+            query,
             frozen.answer_score[index],
             cohort.known_start[index],
             cohort.known_end[index],
             cohort.known,
-            cohort.n_old + first,
+            offset=cohort.n_old + first,
         )
-        for first in range(0, len(row_NW), size)
-    ]
-    if len(tiles) == 1:
-        return tiles[0]
-    of = np.concatenate([np.repeat(np.arange(len(index)), np.diff(start)) for start, _, _ in tiles])
+        found.append(Outrankers(above.start, above.column + first, above.score) if first else above)
+    return found[0] if len(found) == 1 else _join(found, len(index))
+
+
+def _join(found: list[Outrankers], n_queries: int) -> Outrankers:
+    of = np.concatenate([np.repeat(np.arange(n_queries), np.diff(one.start)) for one in found])
     order = np.argsort(of, kind="stable")
-    column = np.concatenate([column + tile * size for tile, (_, column, _) in enumerate(tiles)])[order]
-    score = np.concatenate([score for _, _, score in tiles])[order]
-    start = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(index)))])
-    return start, column, score
+    start = np.append(0, np.cumsum(np.bincount(of, minlength=n_queries)))
+    column = np.concatenate([one.column for one in found])[order]
+    return Outrankers(start, column, np.concatenate([one.score for one in found])[order])
 
 
-def _require_moderate(comparison: Comparison, frozen: Frozen, row_NW: Floats, index: Ids) -> None:
-    """A score that is no number never exceeds a threshold, so it is looked for in the rows instead."""
-    largest = float(np.abs(row_NW).max(initial=0.0)) * float(np.abs(frozen.query[index]).max(initial=0.0))
-    if np.isfinite(largest) and largest < 1e290:
-        return
-    with np.errstate(all="ignore"):
-        score = frozen.query[index] @ row_NW.T
-    require_finite(comparison.cohort, score, index)
+def _require_finite_scores(comparison: Comparison, query: Floats, candidates: Candidates, index: Ids) -> None:
+    """Rows that could not be screened may make scores of -inf, which outrank nobody: look for them."""
+    block = max(1, comparison.settings.memory // (8 * max(len(candidates.row), 1)))
+    for begin in range(0, len(query), block):
+        part = slice(begin, begin + block)
+        with np.errstate(all="ignore"):
+            require_finite(comparison.cohort, query[part] @ candidates.row.T, index[part])
 
 
 def sparse_penalty(comparison: Comparison, frozen: Frozen, entity: Table, index: Ids) -> Tensor:
@@ -98,11 +118,12 @@ def sparse_penalty(comparison: Comparison, frozen: Frozen, entity: Table, index:
     size = max(1, comparison.settings.memory // (24 * max(comparison.cohort.n_new, 1)))
     rows = entity.trained
     row_NW = rows.detach().numpy()
+    tiles = Tiles.of(row_NW, frozen.geometry, comparison.settings.memory)
     gradient = None
     total = 0.0
     for begin in range(0, len(index), size):
         part = index[begin : begin + size]
-        pressed = sparse_pressures(comparison, frozen, row_NW, part)
+        pressed = sparse_pressures(comparison, frozen, tiles, part)
         excess = np.maximum(pressed.value - frozen.reference[part], 0.0)
         if not excess.any():
             continue
