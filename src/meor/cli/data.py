@@ -166,7 +166,7 @@ def _table(*columns: str, numbers: bool = False) -> Any:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         # paths are folded, never cut: a person may want to copy them
         table.add_column(column, justify="right" if numbers else "left", overflow="fold", no_wrap=numbers)
@@ -177,8 +177,8 @@ def _print(table: Any) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 200  # whatever reads a pipe should get whole rows
+    # whatever reads a pipe should get whole rows, and a narrow terminal whole numbers
+    console.width = max(console.width, 80) if console.is_terminal else 200
     console.print(table)
 
 

@@ -142,7 +142,7 @@ def _explained(url: str) -> Iterator[None]:
 def _reason(error: Exception) -> str:
     import requests
 
-    if isinstance(error, requests.HTTPError):
+    if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"the server answers {error.response.status_code} {error.response.reason}"
     if isinstance(error, requests.Timeout):
         return f"no answer for {_TIMEOUT:.0f} seconds"
