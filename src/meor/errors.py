@@ -43,5 +43,9 @@ class RunError(MeorError):
     """A run folder that cannot be used: locked, damaged, or made by something else."""
 
 
+class StudyError(MeorError):
+    """A study whose runs cannot be compared or counted."""
+
+
 class MemoryBudgetError(MeorError):
     """The byte budget is too small for one tile."""

@@ -1,0 +1,1 @@
+"""Paired experiments: a plan, its runs, and what they show."""

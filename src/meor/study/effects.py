@@ -1,0 +1,196 @@
+"""Paired effects: what a method changes, with bounds from the full-precision differences of its pairs.
+
+Bounds are Student t on the paired effects (decision 39) and are not adjusted for the number of
+comparisons; `holm` adjusts p-values where that is wanted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from meor.errors import StudyError
+from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
+from meor.study.rows import IDENTITY_TOLERANCE, Group, Row, select
+
+MARGIN = 0.005
+"""Preservation: the lower bound stays above -MARGIN."""
+
+REDUCTION = "D_MCI"
+"""Its effect is a reduction: comparator minus method, so that up is good everywhere."""
+
+EFFECTS = ("H_cur", "H_old", REDUCTION, "A_TN", "A_QN")
+PRESERVED = ("H_old", "A_TN")
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The paired effect of one endpoint, method minus comparator (for D_MCI the reduction)."""
+
+    endpoint: str
+    values: tuple[float, ...]  # one a pair, in the order of the comparison's pairs
+    mean: float
+    lower: float  # one-sided 95 % t bound
+    interval: Interval  # two-sided 95 % t
+    bca: Interval  # two-sided 95 % bias-corrected accelerated bootstrap
+    p_value: float  # one-sided, against "no improvement"
+
+    @property
+    def wins(self) -> int:
+        return sum(value > 0 for value in self.values)
+
+    @property
+    def ties(self) -> int:
+        return sum(value == 0 for value in self.values)
+
+    @property
+    def losses(self) -> int:
+        return sum(value < 0 for value in self.values)
+
+    @property
+    def wtl(self) -> str:
+        return f"{self.wins}/{self.ties}/{self.losses}"
+
+    @property
+    def preserved(self) -> bool:
+        """Does the lower bound stay above the margin?"""
+        return self.lower > -MARGIN
+
+    @property
+    def improved(self) -> bool:
+        return self.lower > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A method against a comparator over the pairs that have both."""
+
+    group: Group
+    coefficient_rule: str
+    method: str
+    comparator: str
+    pairs: tuple[int, ...]
+    effects: dict[str, Effect]  # by endpoint; one undefined on the stream is absent
+    active_share: float | None  # mean share of active penalty records of the method
+    comparator_active_share: float | None
+
+    def __getitem__(self, endpoint: str) -> Effect:
+        return self.effects[endpoint]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The mean of an endpoint over a method's runs, with a two-sided t interval."""
+
+    endpoint: str
+    values: tuple[float, ...]
+    mean: float
+    interval: Interval | None  # None for a single run
+
+
+@dataclass(frozen=True, slots=True)
+class MethodLevels:
+    """Absolute endpoints of a method in a group."""
+
+    group: Group
+    coefficient_rule: str
+    method: str
+    pairs: tuple[int, ...]
+    levels: dict[str, Level]
+    coefficient: float  # mean over pairs
+    active_share: float | None
+
+
+def effect(endpoint: str, values: Sequence[float]) -> Effect:
+    """Everything said about the paired differences of one endpoint."""
+    mean, _, _ = moments(values)
+    return Effect(
+        endpoint,
+        tuple(float(value) for value in values),
+        mean,
+        lower_bound(values),
+        t_interval(values),
+        bca_interval(values),
+        p_greater(values),
+    )
+
+
+def compare(rows: Sequence[Row], group: Group, rule: str, method: str, comparator: str) -> Comparison:
+    """A method against a comparator under one coefficient rule, over the pairs that have both."""
+    ours, theirs = select(rows, group, method, rule), select(rows, group, comparator, rule)
+    pairs = tuple(sorted(set(ours) & set(theirs)))
+    if len(pairs) < 2:
+        raise StudyError(
+            f"{method} and {comparator} share {len(pairs)} pairs in {group} ({rule}); an effect needs 2. "
+            "Raise --pairs, or see why cells failed."
+        )
+    for pair in pairs:
+        check_pair(ours[pair], theirs[pair])
+    effects = {}
+    for name in EFFECTS:
+        values = [_difference(name, ours[pair], theirs[pair]) for pair in pairs]
+        defined = [value for value in values if value is not None]
+        if len(defined) == len(pairs):
+            effects[name] = effect(name, defined)
+    return Comparison(
+        group,
+        rule,
+        method,
+        comparator,
+        pairs,
+        effects,
+        _mean_share(ours[pair] for pair in pairs),
+        _mean_share(theirs[pair] for pair in pairs),
+    )
+
+
+def levels(rows: Sequence[Row], group: Group, rule: str, method: str) -> MethodLevels | None:
+    """The absolute endpoints of a method; None where it has no run."""
+    found = select(rows, group, method, rule)
+    if not found:
+        return None
+    pairs = tuple(sorted(found))
+    built: dict[str, Level] = {}
+    for name in EFFECTS:
+        values = [value for pair in pairs if (value := found[pair].endpoint(name)) is not None]
+        if len(values) == len(pairs):
+            interval = t_interval(values) if len(values) > 1 else None
+            built[name] = Level(name, tuple(values), math.fsum(values) / len(values), interval)
+    coefficient = math.fsum(found[pair].coefficient for pair in pairs) / len(pairs)
+    return MethodLevels(group, rule, method, pairs, built, coefficient, _mean_share(found.values()))
+
+
+def check_pair(ours: Row, theirs: Row) -> None:
+    """Paired means paired, and delta H_cur = delta H_old + reduction of D_MCI (decision 40)."""
+    if ours.input_hash != theirs.input_hash:
+        raise StudyError(
+            f"{ours.run} and {theirs.run} are no pair: what they should share differs "
+            f"({ours.input_hash[:12]} and {theirs.input_hash[:12]}). Make both again."
+        )
+    parts = [_difference(name, ours, theirs) for name in ("H_cur", "H_old", REDUCTION)]
+    defined = [part for part in parts if part is not None]
+    if len(defined) == len(parts) and abs(defined[0] - (defined[1] + defined[2])) > IDENTITY_TOLERANCE:
+        raise StudyError(
+            f"{ours.run} against {theirs.run}: the gain in H_cur {defined[0]!r} is not the gain in H_old "
+            f"{defined[1]!r} plus the reduction of D_MCI {defined[2]!r}. A row was changed; make it again."
+        )
+
+
+def adjusted(comparisons: Sequence[Comparison], endpoint: str = "H_cur") -> Mapping[str, float]:
+    """Holm-adjusted p-values of one endpoint over a family of comparisons, by comparator."""
+    family = [each for each in comparisons if endpoint in each.effects]
+    found = holm([each[endpoint].p_value for each in family])
+    return {each.comparator: value for each, value in zip(family, found, strict=True)}
+
+
+def _difference(name: str, ours: Row, theirs: Row) -> float | None:
+    a, b = ours.endpoint(name), theirs.endpoint(name)
+    if a is None or b is None:
+        return None
+    return b - a if name == REDUCTION else a - b
+
+
+def _mean_share(rows: Iterable[Row]) -> float | None:
+    shares = [row.active_share for row in rows if row.active_share is not None]
+    return math.fsum(shares) / len(shares) if shares else None

@@ -1,0 +1,144 @@
+"""`runs.parquet`: one row a run, full precision, readable without our code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from meor.errors import StudyError
+
+RUNS = "runs.parquet"
+UNREGULARIZED = "none"
+"""The coefficient rule of methods that have no coefficient: their one run serves every rule."""
+
+IDENTITY_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One run of a study. An endpoint that is undefined on the stream is None, never 0."""
+
+    study: str
+    stream: str
+    backbone: str
+    host: str
+    preset: str
+    coefficient_rule: str  # balance, validated, a number, or "none" for methods without a coefficient
+    pair: int  # the seed everything in the pair shares
+    method: str
+    H_cur: float | None
+    H_old: float | None
+    D_MCI: float | None
+    A_TN: float | None
+    A_QN: float | None
+    coefficient: float  # what multiplied the penalty; 0 for replay and calibration
+    active_share: float | None  # of eligible penalty records, over all updates; None without a penalty
+    input_hash: str  # of all that the runs of a pair share
+    multiple: float  # the coefficient is this multiple of the balanced one; 0 without a coefficient
+    reference_hash: str | None  # of the reference ids the penalty used
+    run: str  # the run's folder, relative to the study's
+
+    def endpoint(self, name: str) -> float | None:
+        value: float | None = getattr(self, name)
+        return value
+
+    @property
+    def group(self) -> Group:
+        return Group(self.stream, self.backbone, self.host, self.preset)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Group:
+    """Runs may be compared only where all of this is the same."""
+
+    stream: str
+    backbone: str
+    host: str
+    preset: str
+
+    def __str__(self) -> str:
+        return f"{self.stream}, {self.host}-{self.backbone}, {self.preset}"
+
+
+_TYPES = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
+_SCHEMA = pa.schema(
+    [
+        pa.field(
+            field.name, _TYPES[str(field.type).removesuffix(" | None")], nullable="None" in str(field.type)
+        )
+        for field in fields(Row)
+    ]
+)
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """All rows at once, in the order given: equal rows make equal bytes."""
+    checked = list(rows)
+    for row in checked:
+        check_identity(row)
+    columns = list(zip(*(astuple(row) for row in checked), strict=True)) or [()] * len(_SCHEMA)
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        table = pa.Table.from_arrays(arrays, schema=_SCHEMA)
+        pq.write_table(table, temporary, compression="zstd", store_schema=False)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a study, every one checked against the exact identity of its endpoints."""
+    try:
+        table = pq.ParquetFile(path, memory_map=False).read()
+    except (pa.ArrowException, OSError) as error:
+        problem = str(error).splitlines()[0]
+        raise StudyError(f"{path} cannot be read as the runs of a study: {problem}. Make it again.") from None
+    names = [field.name for field in _SCHEMA]
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise StudyError(f"{path} has no column {missing[0]}. Make it again with `meor study`.")
+    rows = [Row(**each) for each in table.select(names).to_pylist()]
+    for row in rows:
+        check_identity(row)
+    return rows
+
+
+def check_identity(row: Row) -> None:
+    """D_MCI = H_old - H_cur for each row, so paired effects add up exactly (decision 40)."""
+    parts = row.H_cur, row.H_old, row.D_MCI
+    for name in ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN", "coefficient", "active_share"):
+        value = getattr(row, name)
+        if value is not None and not math.isfinite(value):
+            raise StudyError(f"{row.run}: {name} is {value}. Make the run again.")
+    if any(value is None for value in parts):
+        return
+    cur, old, lost = (float(value) for value in parts if value is not None)
+    if abs((old - cur) - lost) > IDENTITY_TOLERANCE:
+        raise StudyError(
+            f"{row.run}: D_MCI is {lost!r}, but H_old - H_cur is {old - cur!r}. "
+            "The row was changed or mixes two runs; make the run again."
+        )
+
+
+def select(
+    rows: Sequence[Row], group: Group, method: str, rule: str, *, multiple: float | None = None
+) -> dict[int, Row]:
+    """The runs of a method by pair. Methods without a coefficient serve every rule."""
+    found: dict[int, Row] = {}
+    for row in rows:
+        if row.group != group or row.method != method:
+            continue
+        if row.coefficient_rule != UNREGULARIZED:
+            wanted = 1.0 if multiple is None and rule == "balance" else multiple
+            if row.coefficient_rule != rule or (wanted is not None and row.multiple != wanted):
+                continue
+        if row.pair in found:
+            raise StudyError(f"pair {row.pair} of {method} stands twice in {group}. Make {RUNS} again.")
+        found[row.pair] = row
+    return found
