@@ -1,0 +1,43 @@
+"""`meor resume`: go on with a run that was stopped, to the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from meor.cli import new_verb
+from meor.cli.progress import watcher
+from meor.cli.run import AsJson, Cache, DataDir, Memory, Quiet, Seconds, Threads, conclude, resources
+from meor.run.session import resume
+
+app = new_verb()
+
+
+@app.command()
+def command(
+    run: Annotated[Path, typer.Argument(help="The folder of the run.")],
+    threads: Threads = None,
+    memory: Memory = "1GiB",
+    cache: Cache = None,
+    checkpoint_seconds: Seconds = 30.0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Go on with a run that was stopped.
+
+    It continues from the newest good checkpoint and ends with the bytes of a run that was never stopped.
+    Whatever does not match its recorded sha256 is reported and made again. A complete run is left as it is.
+    """
+    console = Console(stderr=True)
+    with watcher(console, quiet=quiet) as shown:
+        found = resume(
+            run,
+            data_dir=data_dir,
+            resources=resources(threads, memory, cache, checkpoint_seconds),
+            watcher=shown,
+        )
+    conclude(run, found, quiet=quiet, as_json=as_json)

@@ -1,0 +1,170 @@
+"""`meor run`: train a base, grow it through every update, and measure what newcomers cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from meor.cli import new_verb
+from meor.cli.endpoint_table import endpoint_table, legend
+from meor.cli.progress import watcher
+from meor.errors import ConfigError
+from meor.evaluation.budget import parse_bytes
+from meor.run.config import Config
+from meor.run.runner import Resources
+from meor.run.session import start
+from meor.stream.registry import WORLD, find_entry
+
+app = new_verb()
+# Every option has a default: a bare `meor run` grows the embedded world.
+app.info.no_args_is_help = False
+
+BASE_FILES = {
+    "entity": ("entity.npy", "entity.safetensors", "model.safetensors"),
+    "relation": ("relation.npy", "relation.safetensors"),
+    "vocabulary": ("vocabulary.tsv", "vocabulary.txt"),
+}
+
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; results do not depend on it. [all cores]")]
+Memory = Annotated[str, typer.Option(help="Byte budget for ranking; results do not depend on it.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Where base models are shared. [MEOR_CACHE, or the user's cache]")
+]
+Seconds = Annotated[float, typer.Option(min=0, help="Seconds between checkpoints; 0: after every step.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the endpoints as JSON.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")]
+
+
+@app.command(no_args_is_help=False)
+def command(
+    stream: Annotated[str | None, typer.Option(help="Registered name, `world`, or a path. [world]")] = None,
+    backbone: Annotated[str | None, typer.Option(help="complex, distmult or transe. [complex]")] = None,
+    host: Annotated[str | None, typer.Option(help="The continual learner. [replay]")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="replay, or a regularizer on top of it. [replay]")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="paper or practical. [practical]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Addresses every draw. [0]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run. [runs/STREAM-BACKBONE-METHOD-sSEED]")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Settings as YAML, such as a run's config.yaml.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE, e.g. base.epochs=50; repeatable.")
+    ] = None,
+    base: Annotated[
+        Path | None, typer.Option(help="Base embeddings made elsewhere: a folder or a file.")
+    ] = None,
+    base_relation: Annotated[
+        Path | None, typer.Option(help="Their relation rows, where --base is a file.")
+    ] = None,
+    base_vocabulary: Annotated[
+        Path | None, typer.Option(help="Lines `entity|relation TAB row TAB label`.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out.")] = False,
+    threads: Threads = None,
+    memory: Memory = "1GiB",
+    cache: Cache = None,
+    checkpoint_seconds: Seconds = 30.0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Train a base, refine it through every update and evaluate.
+
+    \b
+    The embedded world:            meor run
+    The paper's setting:           meor run --stream ENTITY --preset paper --out runs/entity
+    Settings of your own:          meor run --stream my/folder --set base.epochs=50 --set dim=64
+    Grow what you already have:    meor run --stream my/folder --backbone complex --base embeddings/
+
+    Stop it whenever you like; `meor resume DIR` goes on to the same bytes. Settings come from the preset,
+    then --config, then the options, then each --set.
+
+    --base takes what `meor audit` takes: .npy or .safetensors arrays with a row for every entity and relation
+    of the first snapshot. A folder holds entity.npy, relation.npy and, unless rows are in the stream's order,
+    vocabulary.tsv; a file holds the entity rows, with --base-relation and --base-vocabulary beside it, or is
+    one .safetensors with tensors `entity` and `relation`. Base training is then skipped.
+    """
+    flags: dict[str, Any] = {
+        "stream": None if stream is None else stream_setting(stream),
+        "backbone": backbone,
+        "host": host,
+        "method": method,
+        "preset": preset,
+        "seed": seed,
+        "data_dir": None if data_dir is None else str(data_dir.absolute()),
+        "base_model": base_files(base, base_relation, base_vocabulary),
+    }
+    settings = Config.gather(config, flags=flags, sets=sets or ())
+    target = out or default_out(settings)
+    console = Console(stderr=True)
+    with watcher(console, quiet=quiet) as shown:
+        found = start(
+            settings,
+            target,
+            resources=resources(threads, memory, cache, checkpoint_seconds),
+            watcher=shown,
+            force=force,
+        )
+    conclude(target, found, quiet=quiet, as_json=as_json)
+
+
+def stream_setting(given: str) -> str:
+    """A name as it is; a path in full, so that `meor resume` finds it from any folder."""
+    is_name = given.casefold() == WORLD or find_entry(given) is not None
+    return given if is_name or not os.path.lexists(given) else str(Path(given).absolute())
+
+
+def default_out(config: Config) -> Path:
+    name = re.sub(r"[^\w.-]+", "-", Path(config.stream).name) or "stream"
+    return Path("runs") / f"{name}-{config.backbone}-{config.method}-s{config.seed}"
+
+
+def base_files(base: Path | None, relation: Path | None, vocabulary: Path | None) -> dict[str, str] | None:
+    """The files behind --base, as settings."""
+    given = {"entity": base, "relation": relation, "vocabulary": vocabulary}
+    if base is None:
+        if relation is not None or vocabulary is not None:
+            raise ConfigError(
+                "--base-relation and --base-vocabulary belong to --base", remedy="Give --base too"
+            )
+        return None
+    if base.is_dir():
+        for kind, names in BASE_FILES.items():
+            there = next((base / name for name in names if (base / name).is_file()), None)
+            given[kind] = there if kind == "entity" else given[kind] or there
+        if given["entity"] is None:
+            wanted = ", ".join(BASE_FILES["entity"])
+            raise ConfigError(f"{base} holds none of {wanted}", remedy="Name the file of the entity rows")
+    return {kind: str(path.absolute()) for kind, path in given.items() if path is not None}
+
+
+def resources(threads: int | None, memory: str, cache: Path | None, checkpoint_seconds: float) -> Resources:
+    return Resources(
+        threads=threads or len(os.sched_getaffinity(0)),
+        memory=parse_bytes(memory),
+        cache=cache,
+        checkpoint_seconds=checkpoint_seconds,
+    )
+
+
+def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
+    """The endpoints go to stdout, and where to find the rest."""
+    if as_json:
+        print(json.dumps({"run": str(run), "endpoints": found}, indent=2, allow_nan=False))
+    elif not quiet:
+        console = Console()
+        for split, named in found.items():
+            console.print(endpoint_table(f"{run}, {split} facts: mean reciprocal ranks", named))
+            console.print(legend(named), highlight=False)
+        console.print(f"meor audit {run} shows which newcomers displaced which answers.", highlight=False)
