@@ -13,7 +13,9 @@ from meor.backbone.screen import Candidates, Questions, exact_scores
 GEOMETRIES = list(Geometry)
 
 
-def questions_of(rng: np.random.Generator, n_queries: int, n_rows: int, width: int, scale: float) -> Questions:
+def questions_of(
+    rng: np.random.Generator, n_queries: int, n_rows: int, width: int, scale: float
+) -> Questions:
     known = [np.unique(rng.integers(0, n_rows, rng.integers(0, 6))) for _ in range(n_queries)]
     sizes = np.array([len(part) for part in known])
     end = np.cumsum(sizes)

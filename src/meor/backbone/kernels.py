@@ -225,18 +225,17 @@ class _Workspace:
     loss: Array
 
 
-_workspaces: dict[tuple[int, int, int, str], _Workspace] = {}
+_workspaces: dict[tuple[int, int, str], _Workspace] = {}
 
 
 def _workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any]) -> _Workspace:
-    capacity = 1 << max(n_facts - 1, 0).bit_length()
-    key = (capacity, width, n_negatives, dtype.str)
-    if key not in _workspaces:
-        _workspaces.clear()
+    key = (width, n_negatives, dtype.str)
+    if key not in _workspaces or len(_workspaces[key].loss) < n_facts:
+        _workspaces.clear()  # one shape at a time is trained
         _workspaces[key] = _Workspace(
-            np.empty((5, capacity, width), dtype),
-            np.empty((capacity, n_negatives + 1), dtype),
-            np.empty(capacity, np.float64),
+            np.empty((5, n_facts, width), dtype),
+            np.empty((n_facts, n_negatives + 1), dtype),
+            np.empty(n_facts, np.float64),
         )
     space = _workspaces[key]
     return _Workspace(space.scratch[:, :n_facts], space.weight[:n_facts], space.loss[:n_facts])

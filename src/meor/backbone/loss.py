@@ -104,6 +104,7 @@ class _FusedLinkLoss(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, *upstream: Tensor) -> Any:
         entity_gradient, relation_gradient = context.gradients
+        context.gradients = None  # the only owner hands them over; a second one would cost a copy
         factor = float(upstream[0])
         if factor != 1.0:
             entity_gradient, relation_gradient = entity_gradient * factor, relation_gradient * factor
