@@ -10,10 +10,9 @@ from typing import Any
 from meor.errors import StreamError
 from meor.stream.records import LabelPool, Origin
 from meor.stream.table import COLUMNS, FactTable, NumberedRow, fill
-from meor.stream.text import LINE_LIMIT, check_regular, expansion_limit
+from meor.stream.text import LINE_LIMIT, check_regular, expansion_limit, row_limit
 
 _BATCH = 1 << 15
-_ROWS_FLOOR = 1 << 20
 _NEVER_IN_A_LABEL = re.compile("[\0\t\n\r\ufeff]")
 
 
@@ -39,7 +38,7 @@ def parquet_table(path: Path, pool: LabelPool) -> FactTable:
 
 
 def _check_sizes(origin: Origin, metadata: Any, size: int) -> None:
-    if metadata.num_rows < 0 or metadata.num_rows > max(_ROWS_FLOOR, size):
+    if metadata.num_rows < 0 or metadata.num_rows > row_limit(size):
         problem = f"claims {metadata.num_rows} rows in {size} bytes"
         raise origin.error(problem, "Distinct facts need more room: write the file again")
     limit = expansion_limit(size)

@@ -18,9 +18,12 @@ from meor.stream.snapshot import LabelFact
 LINE_LIMIT = 1 << 20
 """Bytes of the longest line we read; a longer one is no fact."""
 
-EXPANSION_FLOOR = 64 << 20
-EXPANSION_RATIO = 200
-"""A compressed file may grow to 64 MiB or 200 times its size, whichever is more."""
+EXPANSION_FLOOR = 4 << 20
+EXPANSION_RATIO = 100
+"""A file may unpack to 4 MiB or 100 times its size, whichever is more; distinct facts stay far below."""
+
+_ROWS_FLOOR = 1 << 17
+_ROWS_A_BYTE = 4
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
@@ -50,17 +53,23 @@ def expansion_limit(size: int) -> int:
     return max(EXPANSION_FLOOR, EXPANSION_RATIO * size)
 
 
+def row_limit(size: int) -> int:
+    """More lines or rows than a file of this many bytes can hold distinct facts."""
+    return max(_ROWS_FLOOR, _ROWS_A_BYTE * size)
+
+
 def text_lines(path: Path) -> Iterator[str]:
     """Every line without its end (LF or CRLF); the first one is line 1."""
     origin = Origin(path)
-    limit = expansion_limit(check_regular(path))
+    size = check_regular(path)
+    limit, most_lines = expansion_limit(size), row_limit(size)
     total = number = 0
     with _opened(path) as source:
         while raw := _read_line(source, origin, number + 1):
             number += 1
             total += len(raw)
-            if total > limit:
-                problem = f"expands to more than {limit} bytes, over {EXPANSION_RATIO} times its size"
+            if total > limit or number > most_lines:
+                problem = f"expands from {size} bytes to more than {limit} bytes or {most_lines} lines"
                 raise origin.error(problem, "Unpack it yourself if you trust it", number)
             yield _decode(raw, origin, number)
 
