@@ -1,0 +1,49 @@
+"""The paper's Tables 2 to 5 as printed: shown beside our figures, never mixed with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+NOT_REPORTED = "--"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """Cells keep the digits they were printed with; what the paper leaves out stays `--`."""
+
+    name: str
+    number: int | None
+    label: str | None
+    stream: str | None
+    columns: tuple[str, ...]
+    rows: Mapping[str, tuple[str, ...]]
+
+    def cell(self, row: str, column: str) -> str | None:
+        """A cell as printed; None where the paper has no such row or column."""
+        if row not in self.rows or column not in self.columns:
+            return None
+        return self.rows[row][self.columns.index(column)]
+
+
+@cache
+def paper_tables() -> Mapping[str, PaperTable]:
+    """By name: absolute (2), effects (3), ablation (4), transfer (5), boundary (in the text)."""
+    content: dict[str, dict[str, Any]] = json.loads(
+        files("meor.study").joinpath("paper.json").read_text(encoding="utf-8")
+    )
+    return {
+        name: PaperTable(
+            name,
+            table.get("table"),
+            table.get("label"),
+            table.get("stream"),
+            tuple(table["columns"]),
+            {row: tuple(cells) for row, cells in table["rows"].items()},
+        )
+        for name, table in content.items()
+    }
