@@ -14,7 +14,7 @@ PLAIN = ("replay", "calibration")
 
 def row(method: str = "replay", pair: int = 0, **changes: object) -> Row:
     rule = "none" if method in PLAIN else "balance"
-    multiple, coefficient = (0.0, 0.0) if method in PLAIN else (1.0, 0.003)
+    multiple, coefficient = (None, 0.0) if method in PLAIN else (1.0, 0.003)
     share = None if method in PLAIN else 0.25
     made = Row(
         "primary", "ENTITY", "complex", "replay", "practical", rule, pair, method,

@@ -145,6 +145,12 @@ def compare(rows: Sequence[Row], group: Group, rule: str, method: str, comparato
     )
 
 
+def level(endpoint: str, values: Sequence[float]) -> Level:
+    """The mean of runs; a single one has no interval."""
+    interval = t_interval(values) if len(values) > 1 else None
+    return Level(endpoint, tuple(values), math.fsum(values) / len(values), interval)
+
+
 def levels(rows: Sequence[Row], group: Group, rule: str, method: str) -> MethodLevels | None:
     """The absolute endpoints of a method; None where it has no run."""
     found = select(rows, group, method, rule)
@@ -155,8 +161,7 @@ def levels(rows: Sequence[Row], group: Group, rule: str, method: str) -> MethodL
     for name in EFFECTS:
         values = [value for pair in pairs if (value := found[pair].endpoint(name)) is not None]
         if len(values) == len(pairs):
-            interval = t_interval(values) if len(values) > 1 else None
-            built[name] = Level(name, tuple(values), math.fsum(values) / len(values), interval)
+            built[name] = level(name, values)
     coefficient = math.fsum(found[pair].coefficient for pair in pairs) / len(pairs)
     return MethodLevels(group, rule, method, pairs, built, coefficient, _mean_share(found.values()))
 

@@ -39,7 +39,7 @@ class Row:
     coefficient: float  # what multiplied the penalty; 0 for replay and calibration
     active_share: float | None  # of eligible penalty records, over all updates; None without a penalty
     input_hash: str  # of all that the runs of a pair share
-    multiple: float  # the coefficient is this multiple of the balanced one; 0 without a coefficient
+    multiple: float | None  # of the balanced coefficient; None where it is no multiple
     reference_hash: str | None  # of the reference ids the penalty used
     run: str  # the run's folder, relative to the study's
 

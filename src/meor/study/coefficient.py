@@ -1,0 +1,67 @@
+"""The balanced coefficient of a pair (decision 34): read from its replay run, once for each method."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from meor.errors import RunError
+from meor.host.base import Update
+from meor.host.training import Training
+from meor.objective.balance import Balance, balance_penalty
+from meor.objective.comparison import Comparison, Settings
+from meor.objective.penalty import Penalty
+from meor.objective.variants import variant
+from meor.run.checkpoint import read_json, to_json
+from meor.run.config import Config
+from meor.run.disk import Disk, commit_file
+from meor.run.prepare import buffer_of, host_of, refine_plan
+from meor.run.view import RunView
+from meor.stream.snapshot import Stream
+
+UPDATE = 1
+"""Where the two gradients are balanced: at the end of update 1 trained as replay."""
+
+
+def balanced(replay: RunView, stream: Stream, method: str) -> Balance:
+    """Host and penalty gradients at the end of the pair's replay update 1; no rank is looked at."""
+    config = replay.config
+    update = Update.of(stream, UPDATE, buffer_of(config, stream, UPDATE))
+    host = host_of(config)
+    training = Training.begin(host, replay.model(UPDATE), update, refine_plan(config))
+    comparison = Comparison.build(
+        stream,
+        UPDATE,
+        update.replay.fact,
+        run=config.seed,
+        variant=variant(method),
+        settings=penalty_settings(config),
+    )
+    steps = host.steps(0)
+    losses = (host.loss(steps[index].batch) for index in range(len(steps)))
+    return balance_penalty(Penalty(comparison, training.backbone), training.entity, training.relation, losses)
+
+
+def penalty_settings(config: Config) -> Settings:
+    chosen = config.penalty
+    return Settings(
+        beta=chosen.beta,
+        draws=chosen.draws,
+        scale_sample=chosen.scale_sample,
+        signature=chosen.signature,
+        eta=chosen.mad_weight,
+        epsilon=chosen.epsilon,
+        detach_reference=chosen.detach_reference,
+    )
+
+
+def kept_balance(path: Path, replay: RunView, stream: Stream, method: str) -> Balance:
+    """`balanced`, made once and kept beside the runs that use it."""
+    if path.is_file():
+        try:
+            return Balance(**read_json(path))
+        except (TypeError, RunError):
+            pass  # half of a file from elsewhere: it costs a few seconds, no result
+    found = balanced(replay, stream, method)
+    commit_file(Disk(), path, to_json(asdict(found)))
+    return found

@@ -1,0 +1,122 @@
+"""Where cells are executed: this process, local processes (joblib), or many machines (Dask).
+
+An executor takes independent tasks and yields their outcomes as they come. What it is changes no byte of
+any result: every draw is addressed, and cells share nothing but finished runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from meor.errors import ConfigError, StudyError
+from meor.study.cell import Outcome, Task, run_cell
+
+ATTEMPTS = 3
+"""How often a cell whose process was killed is tried before it counts as failed."""
+
+
+class Executor(Protocol):
+    workers: int
+
+    def outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        """Every task's outcome, in any order."""
+
+
+class Serial:
+    """One after the other, in this process."""
+
+    workers = 1
+
+    def outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        return map(run_cell, tasks)
+
+
+class Processes:
+    """Local processes with one thread each: two single-thread runs beat one run on two threads."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+        left = list(tasks)
+        for _ in range(ATTEMPTS):
+            try:
+                for outcome in self._once(left):
+                    left = [task for task in left if task.cell != outcome.cell]
+                    yield outcome
+                return
+            except TerminatedWorkerError:
+                continue  # killed from outside or out of memory: the cells it had go on where they stopped
+        for task in left:
+            yield Outcome(task.cell, None, "its process was killed each time; is there enough memory?", 0.0)
+
+    def _once(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        from joblib import Parallel, delayed, parallel_config
+
+        with parallel_config(backend="loky", inner_max_num_threads=1):
+            found = Parallel(
+                n_jobs=min(self.workers, max(len(tasks), 1)),
+                batch_size=1,
+                pre_dispatch="all",
+                return_as="generator_unordered",
+            )(delayed(run_cell)(task) for task in tasks)
+        yield from found
+
+
+class Dask:
+    """Workers of a Dask scheduler. They need the study's folder and the data under the same paths."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ConfigError(
+                "Dask is not installed", remedy="Install it with `pip install meor[dask]`"
+            ) from None
+        try:
+            self.client: Any = Client(address, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError) as error:
+            raise StudyError(
+                f"No Dask scheduler answers at {address} ({error}). Start one with `dask scheduler`."
+            ) from None
+        self.workers = max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
+
+    def outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        from distributed import as_completed
+
+        # pure=False: a cell is its files, not its arguments. Dask moves a dead worker's cells elsewhere.
+        pending = {
+            self.client.submit(run_cell, task, pure=False, retries=ATTEMPTS - 1): task for task in tasks
+        }
+        for future in as_completed(list(pending)):  # type: ignore[no-untyped-call]
+            task = pending[future]
+            if future.status == "finished":
+                yield future.result()
+            else:
+                reason = future.exception() if future.status == "error" else future.status
+                yield Outcome(task.cell, None, f"its worker gave up: {reason}", 0.0)
+            with suppress(Exception):
+                future.release()
+
+    def close(self) -> None:
+        self.client.close()
+
+
+def executor_of(text: str | None, workers: int | None) -> Serial | Processes | Dask:
+    """`None` for local processes, as many as cores unless told; `serial`; or `dask://HOST:PORT`."""
+    if text is None or text == "processes":
+        count = workers or len(os.sched_getaffinity(0))
+        return Serial() if count == 1 else Processes(count)
+    if text == "serial":
+        return Serial()
+    scheme, divider, place = text.partition("://")
+    if scheme != "dask" or not divider or not place:
+        raise ConfigError(
+            f"there is no executor {text}", remedy="Choose processes, serial or dask://HOST:PORT"
+        )
+    return Dask(f"tcp://{place}")

@@ -1,0 +1,135 @@
+"""H_cur against A_TN along each method's grid of coefficients, and H_cur compared at equal A_TN.
+
+A method's grid is a curve that begins at replay (coefficient 0) and goes through its multiples in order; a
+larger coefficient trades acquisition for old ranks sooner or later. At one shared coefficient two methods may
+only stand at different places of the same trade, so they are compared where both have the same A_TN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from meor.study.effects import MARGIN, Effect, Level, check_pair, effect, level
+from meor.study.plan import BALANCE
+from meor.study.rows import Group, Row, select
+
+OFFSETS = (2 * MARGIN, MARGIN, 0.0, -MARGIN, -2 * MARGIN, -4 * MARGIN)
+"""Where methods are compared: A_TN of the pair's replay run plus this."""
+
+Point = tuple[float, float]
+"""A_TN and H_cur of one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """Means of a method at one multiple, over pairs."""
+
+    group: Group
+    method: str
+    multiple: float  # 0 is replay
+    pairs: tuple[int, ...]
+    coefficient: float
+    H_cur: Level
+    A_TN: Level
+
+
+@dataclass(frozen=True, slots=True)
+class EqualAcquisition:
+    """The paired effect on H_cur of a method against a comparator where both have the same A_TN."""
+
+    group: Group
+    method: str
+    comparator: str
+    offset: float  # that A_TN, relative to the pair's replay
+    pairs: tuple[int, ...]
+    effect: Effect
+
+
+def frontier_points(rows: Sequence[Row], group: Group, method: str) -> list[FrontierPoint]:
+    """Every multiple of a method, smallest first; replay is the point at 0."""
+    found = []
+    for multiple in (0.0, *_multiples(rows, group, method)):
+        runs = _runs(rows, group, method, multiple)
+        pairs = tuple(sorted(runs))
+        values = {
+            name: [value for pair in pairs if (value := runs[pair].endpoint(name)) is not None]
+            for name in ("H_cur", "A_TN")
+        }
+        if pairs and all(len(each) == len(pairs) for each in values.values()):
+            coefficient = sum(runs[pair].coefficient for pair in pairs) / len(pairs)
+            cur, acquired = (level(name, values[name]) for name in ("H_cur", "A_TN"))
+            found.append(FrontierPoint(group, method, multiple, pairs, coefficient, cur, acquired))
+    return found
+
+
+def at_equal_acquisition(
+    rows: Sequence[Row], group: Group, method: str, comparator: str
+) -> list[EqualAcquisition]:
+    """Paired differences of H_cur at the A_TN of replay plus an offset, where at least 2 pairs reach it."""
+    ours, theirs = curves(rows, group, method), curves(rows, group, comparator)
+    replay = select(rows, group, "replay", BALANCE)
+    found = []
+    for offset in OFFSETS:
+        effects: dict[int, float] = {}
+        for pair in sorted(set(ours) & set(theirs)):
+            start = replay[pair].A_TN
+            if start is None:
+                continue
+            mine, other = best_at(ours[pair], start + offset), best_at(theirs[pair], start + offset)
+            if mine is not None and other is not None:
+                effects[pair] = mine - other
+        if len(effects) >= 2:
+            made = effect("H_cur", list(effects.values()))
+            found.append(EqualAcquisition(group, method, comparator, offset, tuple(effects), made))
+    return found
+
+
+def curves(rows: Sequence[Row], group: Group, method: str) -> dict[int, list[Point]]:
+    """By pair: the points of a method from replay through its multiples. Replay's own curve is one point."""
+    replay = select(rows, group, "replay", BALANCE)
+    grid = [0.0] if method == "replay" else [0.0, *_multiples(rows, group, method)]
+    runs = {multiple: _runs(rows, group, method, multiple) for multiple in grid}
+    found: dict[int, list[Point]] = {}
+    for pair, start in replay.items():
+        here = [runs[multiple][pair] for multiple in grid if pair in runs[multiple]]
+        for row in here[1:]:
+            check_pair(row, start)
+        points = [(row.A_TN, row.H_cur) for row in here]
+        if len(here) == len(grid) and all(a is not None and h is not None for a, h in points):
+            found[pair] = points  # type: ignore[assignment]
+    return found
+
+
+def best_at(curve: Sequence[Point], acquisition: float) -> float | None:
+    """The highest H_cur at which the curve has this A_TN; None where it never does.
+
+    Linear between neighbours of the grid. A curve may pass the same A_TN twice, first gaining and then
+    losing acquisition: whoever tunes the coefficient takes the better place.
+    """
+    found = [h for a, h in curve if a == acquisition]
+    for (a, h), (next_a, next_h) in pairwise(curve):
+        if min(a, next_a) < acquisition < max(a, next_a):
+            share = (acquisition - a) / (next_a - a)
+            found.append(h + share * (next_h - h))
+    return max(found, default=None)
+
+
+def _multiples(rows: Sequence[Row], group: Group, method: str) -> list[float]:
+    return sorted(
+        {
+            row.multiple
+            for row in rows
+            if row.group == group
+            and row.method == method
+            and row.coefficient_rule == BALANCE
+            and row.multiple
+        }
+    )
+
+
+def _runs(rows: Sequence[Row], group: Group, method: str, multiple: float) -> dict[int, Row]:
+    if multiple == 0.0:
+        return select(rows, group, "replay", BALANCE)
+    return select(rows, group, method, BALANCE, multiple=multiple)

@@ -1,0 +1,170 @@
+"""Cells and pairs: which runs a study needs, and the proof that the runs of a pair share their inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from meor.host.base import Update
+from meor.host.training import Training
+from meor.run.config import Config
+from meor.run.layout import MODEL, update_name
+from meor.run.prepare import buffer_of, host_of, refine_plan
+from meor.run.view import RunView
+from meor.stream.snapshot import Stream
+from meor.study.plan import BALANCE, MULTIPLES, UNPENALIZED, VALIDATED, Study
+from meor.study.rows import Group
+
+TEST, VALID = "test", "valid"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """One run of a study. Rules that end in the same coefficient share one cell."""
+
+    stream: str
+    backbone: str
+    host: str
+    preset: str
+    seed: int
+    method: str
+    multiple: float | None = None  # of the balanced coefficient; None without a coefficient
+    coefficient: float | None = None  # a given number instead
+    split: str = TEST
+
+    @property
+    def group(self) -> Group:
+        return Group(self.stream, self.backbone, self.host, self.preset)
+
+    @property
+    def name(self) -> str:
+        """A path below the study's folder of runs, and what a person is told when it fails."""
+        stream = re.sub(r"[^\w.-]+", "-", Path(self.stream).name) or "stream"
+        weight = "" if self.multiple in (None, 1.0) else f"-x{self.multiple:g}"
+        if self.coefficient is not None:
+            weight = f"-c{self.coefficient!r}"
+        ending = "" if self.split == TEST else f"-{self.split}"
+        folder = f"{stream}-{self.host}-{self.backbone}-{self.preset}"
+        return f"{folder}/pair-{self.seed}/{self.method}{weight}{ending}"
+
+    @property
+    def replay(self) -> Cell:
+        """The run of the pair that the others start from."""
+        return replace(self, method="replay", multiple=None, coefficient=None)
+
+    def config(self, plan: Study, coefficient: float | None = None) -> Config:
+        return plan.config(
+            self.stream,
+            self.backbone,
+            self.host,
+            self.preset,
+            self.method,
+            self.seed,
+            split=self.split,
+            coefficient=coefficient,
+        )
+
+
+def groups(plan: Study) -> list[Group]:
+    return [
+        Group(stream, backbone, host, preset)
+        for stream in plan.stream
+        for backbone in plan.backbone
+        for host in plan.host
+        for preset in plan.preset
+    ]
+
+
+def replay_cells(plan: Study) -> list[Cell]:
+    """What everything else starts from: the replay run of each pair, pairs for selection included."""
+    found = []
+    for group in groups(plan):
+        found += [_cell(group, seed, "replay") for seed in plan.seeds]
+        found += [replace(_cell(group, seed, "replay"), split=VALID) for seed in plan.selection_seeds]
+    return found
+
+
+def method_cells(plan: Study) -> list[Cell]:
+    """Every other run whose coefficient needs no choice."""
+    found = []
+    for group in groups(plan):
+        for seed in plan.seeds:
+            for method in plan.methods:
+                if method == "calibration":
+                    found.append(_cell(group, seed, method))
+                elif method not in UNPENALIZED:
+                    found += _weighted(plan, _cell(group, seed, method))
+    return found
+
+
+def selection_cells(plan: Study) -> list[Cell]:
+    """Runs on pairs outside the study, judged on validation facts only (decision 34)."""
+    return [
+        replace(_cell(group, seed, method), multiple=multiple, split=VALID)
+        for group in groups(plan)
+        for seed in plan.selection_seeds
+        for method in plan.penalized
+        for multiple in MULTIPLES
+    ]
+
+
+def validated_cells(plan: Study, chosen: dict[tuple[Group, str], float]) -> list[Cell]:
+    """The runs of the validated rule: each method with the multiple that was chosen for it."""
+    if VALIDATED not in plan.coefficient_rule:
+        return []
+    return [
+        _validated(_cell(group, seed, method), chosen[group, method])
+        for group in groups(plan)
+        for seed in plan.seeds
+        for method in plan.penalized
+        if (group, method) in chosen
+    ]
+
+
+def _validated(cell: Cell, multiple: float) -> Cell:
+    """A multiple of 0 says that no coefficient kept newcomers: the run is replay with a penalty unused."""
+    return replace(cell, coefficient=0.0) if multiple == 0.0 else replace(cell, multiple=multiple)
+
+
+def _weighted(plan: Study, cell: Cell) -> Iterator[Cell]:
+    for rule in plan.coefficient_rule:
+        if rule == BALANCE:
+            yield from (replace(cell, multiple=multiple) for multiple in plan.multiples)
+        elif rule != VALIDATED:
+            yield replace(cell, coefficient=float(rule))
+
+
+def _cell(group: Group, seed: int, method: str) -> Cell:
+    return Cell(group.stream, group.backbone, group.host, group.preset, seed, method)
+
+
+def input_hash(view: RunView, stream: Stream) -> str:
+    """sha256 of what the runs of a pair share, made from what this run has, not from what it should have.
+
+    The settings but method and coefficient, the stream's content, the base's weights, and for each update the
+    replay buffer and every step of every pass: facts in their order, and their negatives.
+    """
+    config = view.config
+    unshared = {"method", "coefficient", "coefficient_rule", "stream", "data_dir", "base_model"}
+    shared = config.model_dump(mode="json", exclude=unshared)
+    digest = hashlib.sha256(json.dumps(shared, sort_keys=True, allow_nan=False).encode())
+    digest.update(stream.content_hash().encode())
+    digest.update(view.manifest["sha256"][f"{update_name(0)}/{MODEL}"].encode())
+    host, plan = host_of(config), refine_plan(config)
+    for number in stream.updates:
+        update = Update.of(stream, number, buffer_of(config, stream, number))
+        digest.update(np.ascontiguousarray(update.replay.fact).tobytes())
+        Training.begin(host, view.model(number), update, plan)
+        for pass_number in range(plan.passes):
+            steps = host.steps(pass_number)
+            for index in range(len(steps)):
+                step = steps[index]
+                for part in (step.batch.fact, step.batch.negative, step.batch.replaced, step.replay):
+                    digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,66 @@
+"""The `validated` rule (decision 34): one multiple a method, chosen on validation facts of other pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from meor.errors import StudyError
+from meor.study.effects import MARGIN
+from meor.study.plan import MULTIPLES
+from meor.study.rows import Group, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Means over the selection pairs, on validation facts."""
+
+    multiple: float
+    H_cur: float
+    A_TN: float
+    admitted: bool  # A_TN is no more than the margin below replay's
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen for a method, and all that it was chosen from."""
+
+    group: Group
+    method: str
+    multiple: float  # 0: no multiple kept newcomers, so the penalty is not used
+    replay: Candidate  # what multiple 0 gives
+    candidates: tuple[Candidate, ...]
+    pairs: tuple[int, ...]
+
+
+def choose(rows: Sequence[Row], group: Group, method: str) -> Choice:
+    """The multiple with the highest validation H_cur among those that keep A_TN; the smallest of equals."""
+    mine = [row for row in rows if row.group == group]
+    replay = {row.pair: row for row in mine if row.method == "replay"}
+    if not replay:
+        raise StudyError(f"No selection pair of {group} has a replay run, so nothing can be chosen.")
+    base = list(replay.values())
+    unused = Candidate(0.0, _mean(base, "H_cur"), _mean(base, "A_TN"), True)
+    candidates = []
+    for multiple in MULTIPLES:
+        found = [row for row in mine if row.method == method and row.multiple == multiple]
+        if {row.pair for row in found} != set(replay):
+            continue  # a failed cell: its multiple cannot be judged by the same pairs
+        cur, acquired = _mean(found, "H_cur"), _mean(found, "A_TN")
+        candidates.append(Candidate(multiple, cur, acquired, acquired >= unused.A_TN - MARGIN))
+    admitted = [each for each in candidates if each.admitted]
+    best = max(admitted, key=lambda each: (each.H_cur, -each.multiple), default=None)
+    multiple = 0.0 if best is None else best.multiple
+    return Choice(group, method, multiple, unused, tuple(candidates), tuple(sorted(replay)))
+
+
+def _mean(rows: Sequence[Row], name: str) -> float:
+    values = [row.endpoint(name) for row in rows]
+    defined = [value for value in values if value is not None]
+    if len(defined) < len(values) or not values:
+        raise StudyError(
+            f"{name} is undefined on the validation facts of {rows[0].stream}; "
+            "the validated rule needs it. Choose the rule balance."
+        )
+    return math.fsum(defined) / len(defined)
