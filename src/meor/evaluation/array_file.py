@@ -62,7 +62,7 @@ def _read_safetensors(path: Path, name: str) -> Array:
         raise ModelError(
             f"not a readable safetensors file ({_first_line(error)})", remedy="Save it again", path=path
         ) from None
-    if tensor.is_floating_point() and tensor.dtype is not torch.float64:
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.to(torch.float64)  # bfloat16 and the like have no numpy counterpart
     return tensor.numpy()
 

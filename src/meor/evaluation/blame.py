@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
 
-from meor.backbone.base import Geometry, Model
-from meor.backbone.screen import exact_scores
+from meor.backbone.base import Model
+from meor.backbone.outrankers import outrankers
+from meor.backbone.screen import Candidates, exact_scores
 from meor.evaluation.displacement import Displaced
 from meor.evaluation.endpoints import select
 from meor.evaluation.protocols import FilterPrefix, filter_parts
@@ -23,10 +25,8 @@ from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SPLITS, Floats, Ids, Role, Split
 
-UNIT = 2.0**-53
-_BYTES_A_SCORE = 40  # a float64 score, its comparison, and room for the pairs found
-_LARGEST_BLOCK = 4096
-_PAIRS_AT_A_TIME = 1 << 14
+_BYTES_A_PAIR = 48  # a query and a newcomer ahead of it: ids, score, charge, and their copies
+_LARGEST_BLOCK = 4096  # queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +92,27 @@ def name_newcomers(
 
     All of `worst` must be of the update whose model is given.
     """
-    named = []
-    for each in worst:
-        fact = np.array([each.fact], dtype=np.int64)
-        asked = Occurrences(
-            each.update,
-            each.side,
-            fact,
-            np.array([each.snapshot]),
-            np.array([Role.HISTORICAL], dtype=np.int8),
-        )
+    named = list(worst)
+    for side in {each.side for each in worst}:
+        place = [index for index, each in enumerate(worst) if each.side is side]
+        asked = _as_occurrences([worst[index] for index in place])
         for rows, known in filter_parts(stream, asked, filter_prefix, filter_splits):
-            for found in newcomers_ahead(model, asked, known, stream.newcomers(each.update), rows=rows):
-                order = np.lexsort((found.id, -found.score))[:limit]
-                named.append(replace(each, newcomers=tuple(int(e) for e in found.id[order])))
+            for found in newcomers_ahead(model, asked, known, stream.newcomers(asked.update), rows=rows):
+                for query, (begin, end) in zip(found.query, pairwise(found.start), strict=True):
+                    order = begin + np.lexsort((found.id[begin:end], -found.score[begin:end]))[:limit]
+                    ids = tuple(int(e) for e in found.id[order])
+                    named[place[query]] = replace(named[place[query]], newcomers=ids)
     return tuple(named)
+
+
+def _as_occurrences(chosen: Sequence[Displaced]) -> Occurrences:
+    return Occurrences(
+        chosen[0].update,
+        chosen[0].side,
+        np.array([each.fact for each in chosen], dtype=np.int64),
+        np.array([each.snapshot for each in chosen], dtype=np.int64),
+        np.full(len(chosen), Role.HISTORICAL, dtype=np.int8),
+    )
 
 
 def newcomers_ahead(
@@ -125,69 +131,25 @@ def newcomers_ahead(
     chosen = np.arange(len(asked)) if rows is None else rows
     if not len(newcomers) or not len(chosen):
         return
-    entity = np.ascontiguousarray(model.entity[: newcomers.stop].detach().cpu().numpy(), dtype=np.float64)
+    geometry = model.backbone.geometry
+    candidates = Candidates.prepare(geometry, _rows(model, newcomers))
     index = known.on(asked.side)
-    fits = memory // (_BYTES_A_SCORE * len(newcomers))
-    block = int(np.clip(fits, 1, _LARGEST_BLOCK))
+    block = int(np.clip(memory // (_BYTES_A_PAIR * len(newcomers)), 1, _LARGEST_BLOCK))
     for first in range(0, len(chosen), block):
         part = chosen[first : first + block]
         some = asked.select(part)
         query = model.query_array(some.anchor, some.relation, some.side).astype(np.float64)
-        threshold = exact_scores(model.backbone.geometry, query, entity, some.answer)
-        number, column, score = _above(model.backbone.geometry, query, entity, newcomers, threshold)
+        threshold = exact_scores(geometry, query, _rows(model, some.answer), np.arange(len(part)))
         begin, end = index.bounds(some.anchor, some.relation)
-        open_to_all = ~_is_known(number, column, begin, end, index.answer)
-        number, column, score = number[open_to_all], column[open_to_all], score[open_to_all]
-        start = np.searchsorted(number, np.arange(len(part) + 1))
-        yield Ahead(part, start, column, score)
+        found = outrankers(candidates, query, threshold, begin, end, index.answer, offset=newcomers.start)
+        yield Ahead(part, found.start, found.column + newcomers.start, found.score)
 
 
-def _above(
-    geometry: Geometry, query: Floats, entity: Floats, newcomers: range, threshold: Floats
-) -> tuple[Ids, Ids, Floats]:
-    """(query, candidate id, score) of every newcomer above the threshold, in that order.
-
-    A fast product decides all but the pairs within its rounding error of the threshold; those are scored
-    exactly. The scores returned are the product's.
-    """
-    candidate = entity[newcomers.start : newcomers.stop]
-    left, right = torch.from_numpy(query), torch.from_numpy(candidate)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if geometry is Geometry.DOT:
-            score = (left @ right.T).numpy()
-            size = np.linalg.norm(query, axis=1) * np.linalg.norm(candidate, axis=1).max()
-        else:
-            score = -torch.cdist(left, right, p=1.0).numpy()
-            size = np.abs(query).sum(1) + np.abs(candidate).sum(1).max()
-        slack = 4 * (query.shape[1] + 4) * UNIT * size + 1e-300
-        certain = score > (threshold + slack)[:, None]
-        doubtful = ~certain & ~(score < (threshold - slack)[:, None])
-    number, column = np.nonzero(doubtful)
-    for first in range(0, len(number), _PAIRS_AT_A_TIME):
-        pair = slice(first, first + _PAIRS_AT_A_TIME)
-        exact = exact_scores(geometry, query[number[pair]], entity, column[pair] + newcomers.start)
-        certain[number[pair], column[pair]] = exact > threshold[number[pair]]
-    number, column = np.nonzero(certain)
-    return number, column + newcomers.start, score[number, column]
-
-
-def _is_known(
-    number: Ids, candidate: Ids, begin: Ids, end: Ids, answer: Ids
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which pairs are known answers: a binary search in each pair's own slice of the index, all at once."""
-    low, high = begin[number], end[number]
-    if not len(answer):
-        return np.zeros(len(number), dtype=bool)
-    last = high.copy()
-    while (open_ := low < high).any():
-        middle = (low + high) // 2
-        smaller = open_ & (answer[np.minimum(middle, len(answer) - 1)] < candidate)
-        low = np.where(smaller, middle + 1, low)
-        high = np.where(open_ & ~smaller, middle, high)
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = (low < last) & (
-        answer[np.minimum(low, len(answer) - 1)] == candidate
+def _rows(model: Model, ids: range | Ids) -> Floats:
+    chosen = (
+        model.entity[ids.start : ids.stop] if isinstance(ids, range) else model.entity[torch.from_numpy(ids)]
     )
-    return found
+    return np.ascontiguousarray(chosen.detach().cpu().numpy(), dtype=np.float64)
 
 
 def _require_agreement(asked: Occurrences, query: Ids, found: Ids, counted: Ids) -> None:

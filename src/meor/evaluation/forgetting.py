@@ -33,7 +33,7 @@ class Retention:
         found = float(self.value[model, introduced])
         if math.isnan(found):
             raise EmptyCellError(
-                f"a[{model}, {introduced}] is undefined: the model after update {model} was not ranked on the "
+                f"a[{model}, {introduced}] is undefined: update {model}'s model was not ranked on the "
                 f"test facts of snapshot {introduced}, or there are none. Rank it on them."
             )
         return found

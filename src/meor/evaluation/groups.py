@@ -78,9 +78,17 @@ def read_groups(path: Path, stream: Stream) -> Groups:
 
 
 def by_group(
-    ranks: Sequence[Ranks], groups: Groups, *, cells: Sequence[CellKey] | None = None, threshold: int = SMALL
+    ranks: Sequence[Ranks],
+    groups: Groups,
+    *,
+    by_id: Sequence[Ranks] | None = None,
+    cells: Sequence[CellKey] | None = None,
+    threshold: int = SMALL,
 ) -> tuple[GroupReport, ...]:
-    """One report a group that answers at least one query; groups are those of the *answer*."""
+    """One report a group that answers at least one query; groups are those of the *answer*.
+
+    Displacement is told by id-tied ranks: `by_id`, if `ranks` follow another tie rule.
+    """
     declared = cells
     if declared is None:
         declared = [(each.occurrences.update, each.occurrences.side) for each in ranks]
@@ -97,7 +105,8 @@ def by_group(
             if isinstance(value, Endpoint) and value.smallest < threshold
         )
         entities = int(np.count_nonzero(groups.of == number))
-        found.append(GroupReport(name, entities, queries, measured, tally(chosen), small))
+        told = [select(each, groups.of[each.occurrences.answer] == number) for each in by_id or ranks]
+        found.append(GroupReport(name, entities, queries, measured, tally(told), small))
     return tuple(found)
 
 

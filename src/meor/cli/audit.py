@@ -1,0 +1,176 @@
+"""`meor audit`: which old answers lost rank to newcomers, and to whom?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from meor.cli import new_verb
+from meor.cli.audit_folder import DISPLACEMENT, GROUPS, MARK, differences, require_free, write_folder
+from meor.cli.audit_question import Wanted, question_of
+from meor.cli.audit_show import show
+from meor.cli.audit_source import Files, Source, given, of_run
+from meor.errors import InputError, RunError
+from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
+from meor.evaluation.budget import parse_bytes
+from meor.evaluation.endpoints import to_json as endpoints_json
+from meor.evaluation.groups import read_groups
+from meor.evaluation.groups import to_json as groups_json
+from meor.evaluation.ranks_file import write_splits
+from meor.run.checkpoint import to_json
+from meor.run.disk import Content
+from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, update_name, write_vocabulary
+from meor.stream.registry import open_stream
+from meor.typing import Split
+
+app = new_verb()
+
+
+@app.command()
+def command(
+    run: Annotated[
+        Path | None, typer.Argument(help="A run folder; none for embeddings made elsewhere.")
+    ] = None,
+    *,
+    stream: Annotated[str | None, typer.Option(help="Registered name, `world`, or a path.")] = None,
+    backbone: Annotated[str | None, typer.Option(help="complex, distmult or transe.")] = None,
+    entity: Annotated[Path | None, typer.Option(help="Entity rows: .npy or .safetensors.")] = None,
+    relation: Annotated[Path | None, typer.Option(help="Relation rows: .npy or .safetensors.")] = None,
+    vocabulary: Annotated[
+        Path | None, typer.Option(help="Lines `entity|relation TAB row TAB label`.")
+    ] = None,
+    update: Annotated[int | None, typer.Option(help="Audit this update alone.")] = None,
+    updates: Annotated[
+        str | None, typer.Option(help="Audit these updates, such as 1,2. [all of them]")
+    ] = None,
+    sides: Annotated[str | None, typer.Option(help="head, tail or head,tail. [head,tail]")] = None,
+    split: Annotated[str | None, typer.Option(help="Facts to rank: test, valid, train. [test]")] = None,
+    ties: Annotated[str | None, typer.Option(help="id, optimistic, pessimistic or realistic. [id]")] = None,
+    filter_prefix: Annotated[
+        str | None,
+        typer.Option(help="Known answers up to the `current` or the `introduced` snapshot. [current]"),
+    ] = None,
+    filter_splits: Annotated[
+        str | None, typer.Option(help="Splits whose facts are known answers. [train,valid,test]")
+    ] = None,
+    groups: Annotated[Path | None, typer.Option(help="Lines `label TAB group`: report each group.")] = None,
+    memory: Annotated[str, typer.Option(help="Byte budget for ranking, such as 1GiB.")] = "1GiB",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write. [print only]")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier audit in --out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Which old answers lost rank to newcomers, and to whom?
+
+    \b
+    Embeddings made elsewhere:
+      meor audit --stream S --backbone complex --entity E.npy --relation R.npy --vocabulary V.tsv --out DIR
+    The models of a run, and whether its stored ranks and endpoints follow from them:
+      meor audit RUN
+
+    An array has one row a label. ComplEx: a complex array of width d, or a real one of width 2d that holds
+    the real half of each row, then the imaginary half. DistMult and TransE (score: minus the L1 distance of
+    head + relation and tail): real arrays. A .safetensors file holds one tensor, or tensors called `entity`
+    and `relation`.
+
+    Every update is audited unless --update or --updates says otherwise; entities admitted later are no
+    candidates yet. Every entity and relation admitted through the last audited update needs a row.
+
+    Written to DIR: endpoints.json, displacement.json, audit.json, vocabulary.parquet, and
+    update-U/ranks.parquet for each update; groups.json where groups are given.
+    """
+    budget = parse_bytes(memory)
+    if out is not None:
+        require_free(out, force=force)
+    wanted = Wanted(update, updates, sides, split, ties, filter_prefix, filter_splits)
+    files = Files(backbone, entity, relation, vocabulary)
+    source, question = _source(run, stream, files, data_dir, wanted)
+    grouped = None if groups is None else read_groups(groups, source.stream)
+    with Console(stderr=True).status("auditing") as status:
+        found = audit(
+            source.stream, source.model_of, question, groups=grouped, memory=budget, say=status.update
+        )
+    content = _content(source, question, found)
+    if out is not None:
+        write_folder(out, _files(source, content, found))
+    disagreements = None
+    if run is not None and source.comparable and question == _own_question(source, Wanted()):
+        disagreements = differences(run, found, content[ENDPOINTS])
+    if as_json:
+        print(json.dumps({**content, "disagreements": disagreements}, indent=2, allow_nan=False))
+    else:
+        show(Console(), source.stream, f"{source.stream.name}, {source.backbone}", found)
+    _conclude(run, out, disagreements)
+
+
+def _source(
+    run: Path | None, stream: str | None, files: Files, data_dir: Path | None, wanted: Wanted
+) -> tuple[Source, Question]:
+    if run is not None:
+        files.require_none()
+        source = of_run(run, stream, data_dir)
+        return source, _own_question(source, wanted)
+    if stream is None:
+        raise InputError(
+            "neither a run nor a stream was named",
+            remedy="Write `meor audit RUN`, or `meor audit --stream S` with the embeddings' files",
+        )
+    opened = open_stream(stream, data_dir=data_dir)
+    question = question_of(wanted, opened)
+    return given(opened, files, max(question.updates)), question
+
+
+def _own_question(source: Source, wanted: Wanted) -> Question:
+    return question_of(wanted, source.stream, own=source.evaluation, updates=source.updates)
+
+
+def _content(source: Source, question: Question, found: Mapping[Split, SplitAudit]) -> dict[str, Any]:
+    """The JSON files of an audit, by name. No time and no place: equal audits are equal bytes."""
+    content: dict[str, Any] = {
+        MARK: {
+            "kind": "audit",
+            "stream": source.stream.name,
+            "stream_hash": source.stream.content_hash(),
+            "backbone": source.backbone,
+            "sha256": source.sha256,
+            **question.to_json(),
+        },
+        ENDPOINTS: endpoints_json({split.value: part.endpoints for split, part in found.items()}),
+        DISPLACEMENT: {split.value: displacement_json(source.stream, part) for split, part in found.items()},
+    }
+    grouped = {
+        split.value: groups_json(part.groups) for split, part in found.items() if part.groups is not None
+    }
+    return {**content, GROUPS: grouped} if grouped else content
+
+
+def _files(source: Source, content: dict[str, Any], found: Mapping[Split, SplitAudit]) -> dict[str, Content]:
+    files: dict[str, Content] = {name: to_json(value) for name, value in content.items()}
+    files[VOCABULARY] = partial(write_vocabulary, source.stream)
+    for update in content[MARK]["updates"]:
+        by_split = {split: part.ranks[update] for split, part in found.items()}
+        files[f"{update_name(update)}/{RANKS}"] = partial(write_splits, by_split=by_split)
+    return files
+
+
+def _conclude(run: Path | None, out: Path | None, disagreements: list[str] | None) -> None:
+    remarks = Console(stderr=True, highlight=False, markup=False)
+    if out is not None:
+        remarks.print(f"written: {out}")
+    if run is None:
+        return
+    if disagreements:
+        first = "; ".join(disagreements[:5])
+        raise RunError(f"{run}: what is stored does not follow from the stored models ({first}).")
+    if disagreements is None:
+        remarks.print(
+            "not compared with what the run stored: other options, or scores changed after training"
+        )
+    else:
+        remarks.print("the run's stored ranks and endpoints follow from its stored models, to the bit")

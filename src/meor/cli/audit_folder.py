@@ -1,0 +1,109 @@
+"""The folder that `meor audit --out` makes: whole or absent, and compared with what a run stored."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meor.errors import InputError
+from meor.evaluation.audit import SplitAudit
+from meor.evaluation.rank import Ranks
+from meor.evaluation.ranks_file import read_ranks
+from meor.run.checkpoint import read_json
+from meor.run.disk import Content, Disk
+from meor.run.layout import ENDPOINTS, RANKS, update_name
+from meor.typing import Split
+
+DISPLACEMENT, GROUPS = "displacement.json", "groups.json"
+MARK = "audit.json"
+"""The file that makes a folder an audit, so that --force replaces audits and nothing else."""
+
+
+def require_free(out: Path, *, force: bool) -> None:
+    """Said before the work is done, not after."""
+    if not os.path.lexists(out):
+        parent = next(place for place in out.absolute().parents if os.path.lexists(place))
+        if not parent.is_dir():
+            raise InputError("is not a folder", remedy="Name another place with --out", path=parent)
+        return
+    if not out.is_dir():
+        raise InputError("is a file", remedy="Name a folder with --out", path=out)
+    if not any(out.iterdir()):
+        return
+    if not (out / MARK).is_file():
+        raise InputError("the folder holds other files", remedy="Name another one with --out", path=out)
+    if not force:
+        raise InputError("the folder holds an audit", remedy="Replace it with --force", path=out)
+
+
+def write_folder(out: Path, files: Mapping[str, Content]) -> None:
+    """Everything under a temporary name, synced, then renamed."""
+    disk = Disk()
+    out = out.absolute()
+    temporary, former = (out.with_name(f".{out.name}.{kind}-{os.getpid()}") for kind in ("new", "old"))
+    try:
+        disk.remove(temporary)
+        for name, content in files.items():
+            target = temporary / name
+            disk.make_folder(target.parent)
+            disk.write(target, content)
+            disk.sync(target)
+        for folder in {(temporary / name).parent for name in files}:
+            disk.sync(folder)
+        if out.exists():
+            disk.rename(out, former)
+        disk.rename(temporary, out)
+        disk.sync(out.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not out.exists() and former.exists():
+            former.rename(out)
+        shutil.rmtree(former, ignore_errors=True)
+
+
+def differences(run: Path, found: Mapping[Split, SplitAudit], endpoints: dict[str, Any]) -> list[str]:
+    """What a run stored and the audit finds otherwise, a sentence each; empty if all agrees to the bit."""
+    said: list[str] = []
+    for split, part in found.items():
+        for update, ranks in part.ranks.items():
+            said.extend(_rank_differences(run / update_name(update) / RANKS, split, ranks))
+    if (run / ENDPOINTS).is_file():
+        said.extend(_endpoint_differences(read_json(run / ENDPOINTS), endpoints))
+    return said
+
+
+def _rank_differences(path: Path, split: Split, ranks: tuple[Ranks, ...]) -> list[str]:
+    if not path.is_file():
+        return []
+    stored = {each.occurrences.side: each for each in read_ranks(path).get(split, ())}
+    said = []
+    for each in ranks:
+        asked = each.occurrences
+        where = f"{path.parent.name}, {split.value}, side {asked.side.label}"
+        other = stored.get(asked.side)
+        if other is None or not np.array_equal(other.occurrences.fact, asked.fact):
+            if len(asked):
+                said.append(f"{where}: the stored ranks are of other facts")
+            continue
+        wrong = np.count_nonzero((other.old != each.old) | (other.cur != each.cur))
+        if wrong:
+            said.append(f"{where}: {wrong} of {len(asked)} stored ranks differ")
+    return said
+
+
+def _endpoint_differences(stored: Any, found: dict[str, Any]) -> list[str]:
+    said = []
+    for split, named in found.items():
+        for name, content in named.items():
+            try:
+                other = stored[split][name]["value"]
+            except (KeyError, TypeError):
+                continue
+            if other != content["value"]:
+                said.append(f"{split} {name}: stored {other}, found {content['value']}")
+    return said

@@ -1,0 +1,154 @@
+"""An audit as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from meor.evaluation.audit import SplitAudit
+from meor.evaluation.displacement import Displaced, tally
+from meor.evaluation.endpoints import Endpoint, Undefined
+from meor.evaluation.groups import SMALL, GroupReport
+from meor.stream.snapshot import Stream
+from meor.typing import Role, Side, Split
+
+WORST = 10
+COLUMNS = ("H_old", "H_cur", "D_MCI", "A_TN", "A_QN")
+HEADINGS = {
+    "H_old": "among old\nH_old",
+    "H_cur": "among all\nH_cur",
+    "D_MCI": "lost\nD_MCI",
+    "A_TN": "answer new\nA_TN",
+    "A_QN": "query new\nA_QN",
+}
+Found = Mapping[str, Endpoint | Undefined]
+
+
+def show(console: Console, stream: Stream, title: str, found: Mapping[Split, SplitAudit]) -> None:
+    for split, part in found.items():
+        console.print(Text(f"{title}, {split.value} facts", style="bold"))
+        console.print(_cells(part))
+        _remarks(console, part)
+        console.print(_worst(stream, part.worst[:WORST], part))
+        if part.newcomers:
+            console.print(_newcomers(stream, part))
+        if part.groups is not None:
+            console.print(_groups(part.groups))
+
+
+def _cells(part: SplitAudit) -> Table:
+    table = Table(title="Mean reciprocal rank of each cell", title_justify="left", caption_justify="left")
+    for name in ("update", "side", "old facts", "pushed down"):
+        table.add_column(name, justify="right")
+    for name in COLUMNS:
+        table.add_column(HEADINGS[name], justify="right")
+    for each in part.by_id:
+        asked = each.occurrences
+        told = tally([each])
+        values = [_in_cell(part.endpoints, name, asked.update, asked.side, part) for name in COLUMNS]
+        table.add_row(
+            str(asked.update), asked.side.label, f"{told.queries:,}", f"{told.displaced:,}", *values
+        )
+    table.add_section()
+    total = part.total
+    means = [_value(part.endpoints[name]) for name in COLUMNS]
+    table.add_row("all", "", f"{total.queries:,}", f"{total.displaced:,}", *means, style="bold")
+    table.caption = (
+        "old facts: facts of earlier snapshots, ranked among the entities known before the update and among "
+        "all of them; every cell weighs the same in the last row"
+    )
+    return table
+
+
+def _in_cell(found: Found, name: str, update: int, side: Side, part: SplitAudit) -> str:
+    """A cell has its value even where another cell leaves the endpoint undefined."""
+    from meor.errors import EmptyCellError
+    from meor.evaluation.endpoints import endpoint
+
+    whole = found[name]
+    if isinstance(whole, Endpoint):
+        for cell in whole.cells:
+            if (cell.update, cell.side) == (update, side):
+                return f"{cell.value:.4f}"
+    try:
+        return f"{endpoint(name, part.all_ranks, cells=[(update, side)]).value:.4f}"
+    except EmptyCellError:
+        return "-"
+
+
+def _value(found: Endpoint | Undefined) -> str:
+    return f"{found.value:.4f}" if isinstance(found, Endpoint) else "-"
+
+
+def _remarks(console: Console, part: SplitAudit) -> None:
+    hits = {name: _value(part.endpoints[f"{name}_hits@10"]) for name in ("H_old", "H_cur", "A_TN")}
+    console.print(
+        f"Hits@10 of old facts: {hits['H_old']} among old entities, {hits['H_cur']} among all; "
+        f"of new answers: {hits['A_TN']}."
+    )
+    settled = sum(int((each.occurrences.role == Role.SETTLED).sum()) for each in part.by_id)
+    if settled:
+        console.print(
+            f"{settled:,} queries about new facts between old entities are reported apart (settled)."
+        )
+    for name in COLUMNS:
+        found = part.endpoints[name]
+        if isinstance(found, Undefined):
+            console.print(Text(found.reason))
+
+
+def _worst(stream: Stream, chosen: Sequence[Displaced], part: SplitAudit) -> Table | Text:
+    if not chosen:
+        return Text("No old answer lost rank to a newcomer.")
+    table = Table(title=f"The {len(chosen)} worst displacements", title_justify="left")
+    for name in ("update", "question", "answer", "rank"):
+        table.add_column(name, justify="right" if name in ("update", "rank") else "left")
+    table.add_column("newcomers now ahead")
+    for each in chosen:
+        head, relation, tail = each.fact
+        anchor = stream.entities.label(tail if each.side is Side.HEAD else head)
+        relation_label = stream.relations.label(relation)
+        parts = ("?", relation_label, anchor) if each.side is Side.HEAD else (anchor, relation_label, "?")
+        names = ", ".join(stream.entities.label(e) for e in each.newcomers[:3])
+        more = each.cur - each.old - min(3, len(each.newcomers))
+        table.add_row(
+            str(each.update),
+            _plain(" | ".join(parts)),
+            _plain(stream.entities.label(each.answer)),
+            f"{each.old} → {each.cur}",
+            _plain(names + (f" and {more:,} more" if more > 0 else "")),
+        )
+    return table
+
+
+def _newcomers(stream: Stream, part: SplitAudit) -> Table:
+    table = Table(title="Newcomers that push down most answers", title_justify="left")
+    for name in ("newcomer", "update", "answers", "reciprocal rank charged"):
+        table.add_column(name, justify="left" if name == "newcomer" else "right")
+    for each in part.newcomers[:5]:
+        label = _plain(stream.entities.label(each.id))
+        table.add_row(label, str(each.update), f"{each.displaced:,}", f"{each.charge:.3f}")
+    return table
+
+
+def _groups(reports: Sequence[GroupReport]) -> Table:
+    table = Table(title="By group of the answer", title_justify="left", caption_justify="left")
+    for name in ("group", "entities", "old facts", "pushed down"):
+        table.add_column(name, justify="left" if name == "group" else "right")
+    for name in COLUMNS:
+        table.add_column(HEADINGS[name], justify="right")
+    for report in reports:
+        values = [_value(report.endpoints[name]) + ("*" if name in report.small else "") for name in COLUMNS]
+        told = report.displacement
+        counts = (f"{report.entities:,}", f"{told.queries:,}", f"{told.displaced:,}")
+        table.add_row(_plain(report.name), *counts, *values)
+    table.caption = f"* a cell with fewer than {SMALL} queries; - a cell without any"
+    return table
+
+
+def _plain(label: str) -> Text:
+    """A label from someone's file is text, not markup, and must not steer the terminal."""
+    return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in label))

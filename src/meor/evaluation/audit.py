@@ -1,0 +1,198 @@
+"""The whole question at once: ranks, endpoints, displacement and groups of every audited update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from meor.backbone.base import Model
+from meor.evaluation import groups as grouping
+from meor.evaluation.blame import Blame, blame, name_newcomers
+from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
+from meor.evaluation.endpoints import Endpoint, Undefined, cell_keys, endpoints
+from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, to_ranks
+from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
+from meor.stream.occurrence import occurrences
+from meor.stream.snapshot import Stream
+from meor.typing import SIDES, SPLITS, Side, Split
+
+NAMED = 100
+"""Answers and newcomers that a report lists."""
+
+NAMED_EACH = 20
+"""Newcomers that a report lists ahead of one answer, strongest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of the models. The defaults are the paper's."""
+
+    updates: tuple[int, ...]
+    sides: tuple[Side, ...] = SIDES
+    splits: tuple[Split, ...] = (Split.TEST,)
+    ties: Ties = Ties.ID
+    filter_prefix: FilterPrefix = FilterPrefix.CURRENT
+    filter_splits: tuple[Split, ...] = SPLITS
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "updates": list(self.updates),
+            "sides": [side.label for side in self.sides],
+            "splits": [split.value for split in self.splits],
+            "ties": self.ties.value,
+            "filter_prefix": self.filter_prefix.value,
+            "filter_splits": [split.value for split in self.filter_splits],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """One newcomer and what it did at its update."""
+
+    id: int
+    update: int
+    displaced: int
+    charge: float
+
+
+@dataclass(slots=True)
+class SplitAudit:
+    """All that was found for one split. Displacement is told with ties by id, whatever the tie rule."""
+
+    ranks: dict[int, tuple[Ranks, ...]] = field(default_factory=dict)
+    by_id: list[Ranks] = field(default_factory=list)
+    worst: tuple[Displaced, ...] = ()
+    newcomers: tuple[Newcomer, ...] = ()
+    endpoints: dict[str, Endpoint | Undefined] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    groups: tuple[grouping.GroupReport, ...] | None = None
+
+    @property
+    def all_ranks(self) -> list[Ranks]:
+        return [each for ranks in self.ranks.values() for each in ranks]
+
+    @property
+    def total(self) -> Tally:
+        return tally(self.by_id)
+
+
+def audit(
+    stream: Stream,
+    model_of: Callable[[int], Model],
+    question: Question,
+    *,
+    groups: grouping.Groups | None = None,
+    memory: int = DEFAULT_MEMORY,
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[Split, SplitAudit]:
+    """Ask every audited update's model; entities admitted later are no candidates yet."""
+    found = {split: SplitAudit() for split in question.splits}
+    for update in question.updates:
+        model = model_of(update)
+        for split, part in found.items():
+            say(f"update {update}: ranking {split.value} facts")
+            _add_update(part, stream, model, question, (update, split), memory)
+    for part in found.values():
+        cells = cell_keys(question.updates, question.sides)
+        part.endpoints = endpoints(part.all_ranks, cells=cells)
+        part.tables = tables(stream, part.by_id)
+        if groups is not None:
+            part.groups = grouping.by_group(part.all_ranks, groups, by_id=part.by_id, cells=cells)
+    return found
+
+
+def _add_update(
+    part: SplitAudit,
+    stream: Stream,
+    model: Model,
+    question: Question,
+    where: tuple[int, Split],
+    memory: int,
+) -> None:
+    update, split = where
+    options: dict[str, Any] = {
+        "filter_prefix": question.filter_prefix,
+        "filter_splits": question.filter_splits,
+    }
+    chosen, by_id, blamed = [], [], []
+    for side in question.sides:
+        asked = occurrences(stream, update, side, split)
+        counts = count_occurrences(stream, model, asked, memory=memory, **options)
+        ranks = to_ranks(stream, asked, counts)
+        by_id.append(ranks)
+        chosen.append(ranks if question.ties is Ties.ID else to_ranks(stream, asked, counts, question.ties))
+        blamed.append(blame(stream, model, ranks, memory=memory, **options))
+    part.ranks[update] = tuple(chosen)
+    part.by_id.extend(by_id)
+    named = name_newcomers(stream, model, worst(by_id, NAMED), limit=NAMED_EACH, **options)
+    part.worst = tuple(
+        sorted((*part.worst, *named), key=lambda each: (-each.lost, each.old - each.cur))[:NAMED]
+    )
+    part.newcomers = _most(part.newcomers, _newcomers(blamed))
+
+
+def _newcomers(blamed: Sequence[Blame]) -> list[Newcomer]:
+    displaced = np.sum([each.displaced for each in blamed], axis=0)
+    charge = np.sum([each.charge for each in blamed], axis=0)
+    first, update = blamed[0].first, blamed[0].update
+    guilty = np.flatnonzero(displaced)
+    return [Newcomer(first + int(i), update, int(displaced[i]), float(charge[i])) for i in guilty]
+
+
+def _most(*parts: Iterable[Newcomer]) -> tuple[Newcomer, ...]:
+    everyone = [each for part in parts for each in part]
+    return tuple(sorted(everyone, key=lambda each: (-each.displaced, -each.charge, each.id))[:NAMED])
+
+
+def displacement_json(stream: Stream, part: SplitAudit) -> dict[str, Any]:
+    """The content of displacement.json for one split, with labels beside ids."""
+    return {
+        "all": part.total.to_json(),
+        "cells": [
+            {
+                "update": each.occurrences.update,
+                "side": each.occurrences.side.label,
+                **tally([each]).to_json(),
+            }
+            for each in part.by_id
+        ],
+        "worst": [_displaced_json(stream, each) for each in part.worst],
+        "newcomers": [
+            {
+                "entity": each.id,
+                "label": stream.entities.label(each.id),
+                "update": each.update,
+                "displaced": each.displaced,
+                "reciprocal_rank_charged": each.charge,
+            }
+            for each in part.newcomers
+        ],
+        **{f"by_{table.name}": _table_json(stream, table) for table in part.tables},
+    }
+
+
+def _displaced_json(stream: Stream, each: Displaced) -> dict[str, Any]:
+    head, relation, tail = each.fact
+    return {
+        "update": each.update,
+        "snapshot": each.snapshot,
+        "side": each.side.label,
+        "head": stream.entities.label(head),
+        "relation": stream.relations.label(relation),
+        "tail": stream.entities.label(tail),
+        "rank_old": each.old,
+        "rank_cur": each.cur,
+        "reciprocal_rank_lost": each.lost,
+        "newcomers": [stream.entities.label(e) for e in each.newcomers],
+    }
+
+
+def _table_json(stream: Stream, table: Table) -> list[dict[str, Any]]:
+    rows = []
+    for key, found in table.rows:
+        label = {"label": stream.relations.label(key)} if table.name == "relation" else {}
+        rows.append({table.name: key, **label, **found.to_json()})
+    return rows
