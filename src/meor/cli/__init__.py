@@ -51,7 +51,7 @@ class LazyGroup(TyperGroup):
         for verb, (_, help_line) in VERBS.items():
             self.add_command(TyperCommand(verb, help=help_line), verb)
 
-    # Typer carries its own click since 0.26, so click's types cannot be named here.
+    # Depending on its version, typer brings its own click or uses the installed one: its types stay unnamed.
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         if name in VERBS:
