@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from tests import oracle
 
-import oracle
 from meor.backbone import BACKBONES
 from meor.evaluation import displacement
 from meor.evaluation.blame import blame, name_newcomers
