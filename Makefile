@@ -36,7 +36,7 @@ test-long: setup
 	$(BIN)/python -m pytest -n 2 --timeout 7200 -m long
 
 bench: setup-bench
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(ONLY)
 
 clean:
 	rm -rf $(VENV) demo

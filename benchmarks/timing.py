@@ -1,0 +1,29 @@
+"""Interleaved timing: machines are noisy, so two things are measured in turn and compared."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Callable
+
+
+def seconds(job: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    job()
+    return time.perf_counter() - begin
+
+
+def alternate(jobs: dict[str, Callable[[], object]], repeats: int = 3) -> dict[str, float]:
+    """Median seconds of each job, run in turn after one warm-up each."""
+    for job in jobs.values():
+        job()
+    found: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(repeats):
+        for name, job in jobs.items():
+            found[name].append(seconds(job))
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def peak_gib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
