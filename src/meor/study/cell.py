@@ -56,6 +56,10 @@ class Task:
         return self.folder.with_name(f"{self.folder.name}.json")
 
     @property
+    def balance_file(self) -> Path:
+        return self.folder.with_name(f"{self.cell.method}-{self.cell.split}.balance.json")
+
+    @property
     def replay_folder(self) -> Path:
         return self.runs / self.cell.replay.name
 
@@ -144,8 +148,7 @@ def _coefficient(task: Task, stream: Stream) -> float | None:
         return cell.coefficient
     if not is_run(task.replay_folder):
         raise StudyError(f"{cell.name} starts from {cell.replay.name}, which failed.")
-    path = task.folder.with_name(f"{cell.method}-{cell.split}.balance.json")
-    found = kept_balance(path, RunView.open(task.replay_folder), stream, cell.method)
+    found = kept_balance(task.balance_file, RunView.open(task.replay_folder), stream, cell.method)
     return float((cell.multiple or 1.0) * found.coefficient)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import RunError
@@ -18,6 +18,18 @@ from meor.run.disk import Disk, commit_file
 from meor.run.prepare import buffer_of, host_of, refine_plan
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
+from meor.study.rows import Group
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBalance:
+    """A balanced coefficient of a study, and whose it is."""
+
+    group: Group
+    pair: int
+    method: str
+    balance: Balance
+
 
 UPDATE = 1
 """Where the two gradients are balanced: at the end of update 1 trained as replay."""
@@ -55,13 +67,18 @@ def penalty_settings(config: Config) -> Settings:
     )
 
 
+def read_balance(path: Path) -> Balance | None:
+    try:
+        return Balance(**read_json(path)) if path.is_file() else None
+    except (TypeError, RunError):
+        return None  # not one of ours: it costs a few seconds to make it again, no result
+
+
 def kept_balance(path: Path, replay: RunView, stream: Stream, method: str) -> Balance:
     """`balanced`, made once and kept beside the runs that use it."""
-    if path.is_file():
-        try:
-            return Balance(**read_json(path))
-        except (TypeError, RunError):
-            pass  # half of a file from elsewhere: it costs a few seconds, no result
+    kept = read_balance(path)
+    if kept is not None:
+        return kept
     found = balanced(replay, stream, method)
     commit_file(Disk(), path, to_json(asdict(found)))
     return found

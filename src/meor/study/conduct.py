@@ -15,6 +15,7 @@ from meor.evaluation.rank import DEFAULT_MEMORY
 from meor.run.checkpoint import to_json
 from meor.run.disk import Disk, commit_file
 from meor.study.cell import MARK, Outcome, Task
+from meor.study.coefficient import KeptBalance, read_balance
 from meor.study.execute import Executor, Serial
 from meor.study.pairing import (
     VALID,
@@ -30,6 +31,7 @@ from meor.study.rows import RUNS, Group, Row, write_rows
 from meor.study.selection import Choice, choose
 
 RUNS_FOLDER = "runs"
+BALANCES = "balances.json"
 SELECTION = "selection.json"
 FAILURES = "failures.json"
 
@@ -66,6 +68,7 @@ class Findings:
     plan: Study
     rows: tuple[Row, ...]
     choices: tuple[Choice, ...]
+    balances: tuple[KeptBalance, ...]
     failures: dict[str, str]  # by cell
 
 
@@ -107,8 +110,9 @@ class _Conductor:
         self._stage("validated", [cell for cell in validated if cell not in self.rows], total)
         rows = tuple(self._of_the_study(validated))
         write_rows(self.out / RUNS, rows)
-        self._write_remarks(choices)
-        return Findings(self.plan, rows, choices, dict(sorted(self.failures.items())))
+        balances = self._balances()
+        self._write_remarks(choices, balances)
+        return Findings(self.plan, rows, choices, balances, dict(sorted(self.failures.items())))
 
     def _stage(self, name: str, cells: Sequence[Cell], total: int) -> None:
         if not cells:
@@ -190,9 +194,20 @@ class _Conductor:
             row.multiple or 0.0,
         )
 
-    def _write_remarks(self, choices: Sequence[Choice]) -> None:
-        """Beside the rows: how multiples were chosen, and which cells failed; absent if there is nothing."""
+    def _balances(self) -> tuple[KeptBalance, ...]:
+        """What each pair's coefficients were made from; those of selection pairs count as well."""
+        found: dict[Path, KeptBalance] = {}
+        for cell in sorted(self.rows, key=lambda each: (each.split, each.seed)):
+            path = self._task(cell).balance_file
+            kept = read_balance(path)
+            if kept is not None and path not in found:
+                found[path] = KeptBalance(cell.group, cell.seed, cell.method, kept)
+        return tuple(found.values())
+
+    def _write_remarks(self, choices: Sequence[Choice], balances: Sequence[KeptBalance]) -> None:
+        """Beside the rows: what coefficients were made from, and which cells failed; absent if nothing."""
         remarks = {
+            BALANCES: [asdict(each) for each in balances],
             SELECTION: [asdict(each) for each in choices],
             FAILURES: dict(sorted(self.failures.items())),
         }
