@@ -423,6 +423,12 @@ class TestTable:
         columns = {"head": ["a", "b"], "relation": ["r", "r"], "tail": ["x", "y"], "snapshot": [0, 1]}
         refused(parquet(tmp_path / "t.parquet", columns | change), *words)
 
+    def test_two_parquet_columns_of_one_name_are_refused(self, tmp_path: Path) -> None:
+        names = ["head", "Head", "relation", "tail", "snapshot"]
+        table = pa.Table.from_arrays([pa.array(["a"])] * 4 + [pa.array([0])], names=names)
+        pq.write_table(table, tmp_path / "t.parquet")
+        refused(tmp_path / "t.parquet", "two columns are called head")
+
     def test_a_broken_parquet_file_is_refused(self, tmp_path: Path) -> None:
         columns = {"head": ["a"], "relation": ["r"], "tail": ["b"], "snapshot": [0]}
         path = parquet(tmp_path / "t.parquet", columns)

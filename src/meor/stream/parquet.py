@@ -9,7 +9,7 @@ from typing import Any
 
 from meor.errors import StreamError
 from meor.stream.records import LabelPool, Origin
-from meor.stream.table import COLUMNS, FactTable, NumberedRow, fill
+from meor.stream.table import COLUMNS, FactTable, NumberedRow, columns_of, fill
 from meor.stream.text import LINE_LIMIT, check_regular, expansion_limit, row_limit
 
 _BATCH = 1 << 15
@@ -51,9 +51,11 @@ def _check_sizes(origin: Origin, metadata: Any, size: int) -> None:
 def _wanted(origin: Origin, schema: Any) -> list[str]:
     import pyarrow.types as kinds
 
-    names = [name for name in schema.names if name.strip().lower() in COLUMNS]
-    for name in names:
-        kind = schema.field(name).type
+    fields = [field for field in schema if field.name.strip().lower() in COLUMNS]
+    names = [field.name for field in fields]
+    columns_of(origin, names)
+    for field in fields:
+        name, kind = field.name, field.type
         if kinds.is_dictionary(kind):
             kind = kind.value_type
         text = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind)

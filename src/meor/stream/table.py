@@ -70,7 +70,7 @@ def is_header(cells: Sequence[str]) -> bool:
 
 def fill(origin: Origin, header: Sequence[str], rows: Iterable[NumberedRow], pool: LabelPool) -> FactTable:
     """Read every row by the header's names, or raise at the first that does not fit."""
-    at = _columns(origin, header)
+    at = columns_of(origin, header)
     table = FactTable(origin)
     dates = DateColumn(origin)
     head, relation, tail = at["head"], at["relation"], at["tail"]
@@ -92,7 +92,8 @@ def fill(origin: Origin, header: Sequence[str], rows: Iterable[NumberedRow], poo
     return table
 
 
-def _columns(origin: Origin, header: Sequence[str]) -> dict[str, int]:
+def columns_of(origin: Origin, header: Sequence[str]) -> dict[str, int]:
+    """Where each column we know stands in a header."""
     names = [name.strip().lower() for name in header]
     for wanted in COLUMNS:
         if names.count(wanted) > 1:
