@@ -34,6 +34,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "audit": ("meor.cli.audit", "Which old answers lost rank to newcomers, and to whom?"),
     "run": ("meor.cli.run", "Train a base, refine it through every update and evaluate."),
     "resume": ("meor.cli.resume", "Go on with a run that was stopped."),
+    "study": ("meor.cli.study", "Paired runs, their effects and the paper's tables."),
     "inspect": ("meor.cli.inspect", "Show what a run holds and what its penalty did."),
 }
 

@@ -1,0 +1,116 @@
+"""`meor study`: paired runs, their effects and tables, by one command that may be stopped at any time."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from meor.cli import new_verb
+from meor.cli.run import stream_setting
+from meor.cli.study_progress import observer
+from meor.errors import StudyError
+from meor.evaluation.budget import parse_bytes
+from meor.study.conduct import Findings, Means, conduct
+from meor.study.execute import executor_of
+from meor.study.plan import PRESET_STUDIES, Study
+from meor.study.render import as_text, write_tables
+from meor.study.tables import study_tables
+
+app = new_verb()
+
+TABLES, COMMAND = "tables", "command.txt"
+
+
+@app.command()
+def command(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help=f"{', '.join(PRESET_STUDIES)}, or a study file (YAML).")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Folder of the results. [results/STUDY]")] = None,
+    pairs: Annotated[int | None, typer.Option(min=1, help="How many pairs. [as in the study]")] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option(help="Stream instead of the study's; repeatable.")
+    ] = None,
+    backbone: Annotated[list[str] | None, typer.Option(help="Backbone; repeatable.")] = None,
+    preset: Annotated[list[str] | None, typer.Option(help="paper or practical; repeatable.")] = None,
+    rule: Annotated[
+        list[str] | None, typer.Option(help="Coefficient: balance, validated or a number; repeatable.")
+    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Method; repeatable.")] = None,
+    tables: Annotated[list[str] | None, typer.Option("--table", help="Table to make; repeatable.")] = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE for every run, e.g. dim=64; repeatable.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Local processes. [all cores]")] = None,
+    executor: Annotated[
+        str | None, typer.Option(help="processes, serial, or dask://HOST:PORT. [processes]")
+    ] = None,
+    runs: Annotated[Path | None, typer.Option(help="Folder of the run folders. [OUT/runs]")] = None,
+    weights: Annotated[
+        bool, typer.Option(help="Keep the weights of finished runs (replay's are always kept).")
+    ] = True,
+    memory: Annotated[str, typer.Option(help="Byte budget of a worker for ranking.")] = "1GiB",
+    cache: Annotated[Path | None, typer.Option(help="Where base models are shared.")] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
+    holm: Annotated[bool, typer.Option("--holm", help="Add p-values adjusted for the family.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no tables.")] = False,
+) -> None:
+    """Paired runs of several methods, their effects and the paper's tables.
+
+    \b
+    The paper's Tables 2 and 3:   meor study primary
+    In small, on your own graph:  meor study primary --stream my/folder --pairs 3 --set dim=64
+    Many machines:                meor study primary --executor dask://HOST:8786
+
+    Stop it whenever you like: the same command goes on where it stopped, and finished runs are never made
+    again. A run that fails is named, and the rest goes on. OUT gets runs.parquet with one row a run, the
+    tables as text, Markdown, LaTeX and CSV, and the command; `meor report OUT` makes a page of it.
+
+    A worker has one thread: two runs side by side are faster than one on two threads. Dask workers need the
+    folders of the study, of the data and of the cache under the same paths; give each one thread.
+    """
+    changes: dict[str, Any] = {
+        "pairs": pairs,
+        "stream": None if stream is None else [stream_setting(name) for name in stream],
+        "backbone": backbone,
+        "preset": preset,
+        "coefficient_rule": rule,
+        "methods": method,
+        "tables": tables,
+    }
+    plan = Study.load(study, changes=changes, sets=sets or ())
+    target = out or Path("results") / plan.study
+    means = Means(
+        runs=runs,
+        data_dir=None if data_dir is None else data_dir.absolute(),
+        cache=None if cache is None else cache.absolute(),
+        memory=parse_bytes(memory),
+        checkpoint_seconds=checkpoint_seconds,
+        keep_weights=weights,
+    )
+    chosen = executor_of(executor, workers)
+    with observer(Console(stderr=True), chosen.workers, quiet=quiet) as shown:
+        found = conduct(plan, target, executor=chosen, means=means, observer=shown)
+    _conclude(target, found, holm=holm, quiet=quiet)
+
+
+def _conclude(out: Path, found: Findings, *, holm: bool, quiet: bool) -> None:
+    made = study_tables(found.plan, found.rows, found.balances, holm=holm)
+    write_tables(out / TABLES, made)
+    (out / COMMAND).write_text(shlex.join(["meor", *sys.argv[1:]]) + "\n", encoding="utf-8")
+    if not quiet:
+        for table in made:
+            print(as_text(table))
+        print(f"{len(found.rows)} rows in {out / 'runs.parquet'}; meor report {out} makes a page of them.")
+    if found.failures:
+        name, reason = next(iter(found.failures.items()))
+        raise StudyError(
+            f"{len(found.failures)} of the study's runs failed; the first is {name}: {reason} "
+            "The others are done. The same command tries the failed ones again."
+        )
