@@ -1,0 +1,178 @@
+"""P3: ranks equal a sort of the whole universe, whatever the scores, filters, sizes and tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests import oracle
+
+from meor.backbone import BACKBONES, Model
+from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, rank_update_with, resolve
+from meor.evaluation.rank import rank, rank_update
+from meor.stream.answers import EvaluationFilter
+from meor.stream.occurrence import occurrences
+from meor.stream.snapshot import Stream
+from meor.typing import SIDES, SPLITS, Split
+
+QUICK = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+THOROUGH = settings(QUICK, max_examples=2000)
+
+
+@dataclass
+class Case:
+    stream: Stream
+    model: Model
+    update: int
+    split: Split
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        counts = self.stream.entity_counts
+        return (counts[self.update - 1] if self.update else 0), counts[self.update]
+
+
+@st.composite
+def cases(draw) -> Case:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    stream = oracle.small_stream(
+        rng,
+        snapshots=draw(st.integers(1, 3)),
+        base=draw(st.integers(1, 6)),
+        admitted=draw(st.integers(0, 4)),
+        facts=draw(st.integers(0, 12)),
+        relations=draw(st.integers(1, 2)),
+    )
+    name = draw(st.sampled_from(sorted(BACKBONES)))
+    model = oracle.dyadic_model(
+        name,
+        len(stream.entities),
+        len(stream.relations),
+        rng,
+        dim=draw(st.integers(1, 3)),
+        levels=draw(st.integers(0, 3)),
+    )
+    # A power of two keeps every sum exact and takes the scores far out of float32's range.
+    scale = 2.0 ** draw(st.sampled_from([0, 0, 0, -90, 90, 300] if name == "transe" else [0, 0, 0, -90, 90]))
+    model = Model(model.backbone, model.entity * scale, model.relation * scale)
+    return Case(stream, model, draw(st.integers(0, len(stream.snapshots) - 1)), draw(st.sampled_from(SPLITS)))
+
+
+def check_against_a_sort(case: Case) -> None:
+    n_old, n_cur = case.sizes
+    known = case.stream.prefix(case.update)
+    for ranks in rank_update(case.stream, case.model, case.update, split=case.split):
+        asked = ranks.occurrences
+        judged = oracle.judge(case.model, asked, known, n_old, n_cur)
+        assert ranks.cur.tolist() == [each.cur for each in judged]
+        assert ranks.old.tolist() == [each.old or 0 for each in judged]
+        has_old = asked.answer < n_old
+        ahead = np.array([len(each.ahead) for each in judged], dtype=np.int64)
+        assert (ranks.cur[has_old] == ranks.old[has_old] + ahead[has_old]).all()
+
+
+@QUICK
+@given(cases())
+def test_ranks_equal_a_sort_by_score_and_id_in_both_universes(case):
+    check_against_a_sort(case)
+
+
+@pytest.mark.long
+@THOROUGH
+@given(cases())
+def test_ranks_equal_a_sort_on_thousands_of_cases(case):
+    check_against_a_sort(case)
+
+
+@QUICK
+@given(cases())
+def test_tie_rules_bracket_each_other_and_read_the_same_counts(case):
+    n_old, n_cur = case.sizes
+    for side in SIDES:
+        asked = occurrences(case.stream, case.update, side, case.split)
+        counts = count_occurrences(case.stream, case.model, asked)
+        rank_of = {ties: resolve(counts, ties)[1] for ties in Ties}
+        judged = oracle.judge(case.model, asked, case.stream.prefix(case.update), n_old, n_cur)
+        assert rank_of[Ties.OPTIMISTIC].tolist() == [1 + each.greater for each in judged]
+        assert rank_of[Ties.PESSIMISTIC].tolist() == [1 + each.greater + each.tied for each in judged]
+        assert (2 * rank_of[Ties.REALISTIC] == rank_of[Ties.OPTIMISTIC] + rank_of[Ties.PESSIMISTIC]).all()
+        assert (rank_of[Ties.OPTIMISTIC] <= rank_of[Ties.ID]).all()
+        assert (rank_of[Ties.ID] <= rank_of[Ties.PESSIMISTIC]).all()
+
+
+@QUICK
+@given(cases())
+def test_ties_by_id_give_every_candidate_of_a_query_a_rank_of_its_own(case):
+    """Asked in turn about each entity with nothing known, ranks are a permutation: a total order."""
+    n_old, n_cur = case.sizes
+    nothing = EvaluationFilter.from_facts(np.empty((0, 3), dtype=np.int64), len(case.stream.relations))
+    for side in SIDES:
+        asked = occurrences(case.stream, case.update, side, case.split)
+        if not len(asked):
+            continue
+        everyone = asked.select(np.zeros(n_cur, dtype=np.int64))
+        everyone.fact[:, side.answer_column] = np.arange(n_cur)
+        ranks = rank(case.model, everyone, nothing, n_old, n_cur)
+        assert sorted(ranks.cur.tolist()) == list(range(1, n_cur + 1))
+        assert sorted(ranks.old[:n_old].tolist()) == list(range(1, n_old + 1))
+
+
+@QUICK
+@given(cases(), st.sampled_from(list(FilterPrefix)))
+def test_a_filter_never_removes_the_answer_and_never_worsens_a_rank(case, prefix):
+    options = {"split": case.split, "filter_prefix": prefix}
+    filtered = rank_update_with(case.stream, case.model, case.update, **options)
+    raw = rank_update_with(case.stream, case.model, case.update, filter_splits=(), **options)
+    for some, every in zip(filtered, raw, strict=True):
+        assert (some.cur >= 1).all()
+        assert (some.cur <= every.cur).all()
+        assert ((some.old == 0) == (every.old == 0)).all()
+
+
+@QUICK
+@given(cases())
+def test_the_introduced_filter_is_the_filter_of_the_introducing_snapshot(case):
+    n_old, n_cur = case.sizes
+    options = {"split": case.split, "filter_prefix": FilterPrefix.INTRODUCED}
+    for ranks in rank_update_with(case.stream, case.model, case.update, **options):
+        asked = ranks.occurrences
+        for row in range(len(asked)):
+            one = asked.select(np.array([row]))
+            known = case.stream.prefix(int(asked.snapshot[row]))
+            assert ranks.cur[row] == oracle.judge(case.model, one, known, n_old, n_cur)[0].cur
+
+
+@QUICK
+@given(cases(), st.sampled_from([-3, 2, 40]))
+def test_stretching_all_scores_changes_no_rank(case, power):
+    entity = 2.0**power if case.model.backbone.name == "transe" else 1.0
+    stretched = Model(case.model.backbone, case.model.entity * entity, case.model.relation * 2.0**power)
+    before = rank_update(case.stream, case.model, case.update, split=case.split)
+    after = rank_update(case.stream, stretched, case.update, split=case.split)
+    for one, other in zip(before, after, strict=True):
+        assert one.cur.tolist() == other.cur.tolist()
+        assert one.old.tolist() == other.old.tolist()
+
+
+@pytest.mark.parametrize("name", sorted(BACKBONES))
+def test_neither_budget_nor_screening_nor_order_changes_a_rank(name):
+    rng = np.random.default_rng(5)
+    stream = oracle.small_stream(rng, base=120, admitted=60, facts=900, relations=3)
+    model = oracle.dyadic_model(name, len(stream.entities), len(stream.relations), rng, dim=6, levels=2)
+    n_old, n_cur = stream.entity_counts[1], stream.entity_counts[2]
+    known = EvaluationFilter.through(stream, 2)
+    for side in SIDES:
+        asked = occurrences(stream, 2, side)
+        assert len(asked) > 300
+        whole = rank(model, asked, known, n_old, n_cur)
+        tight = rank(model, asked, known, n_old, n_cur, memory=5 << 20)
+        plain = rank(model, asked, known, n_old, n_cur, screen=False)
+        order = rng.permutation(len(asked))
+        mixed = rank(model, asked.select(order), known, n_old, n_cur)
+        for other in (tight, plain):
+            assert (whole.cur == other.cur).all()
+            assert (whole.old == other.old).all()
+        assert (whole.cur[order] == mixed.cur).all()
