@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from meor.errors import ConfigError
 from meor.run.explain import explain
-from meor.run.presets import PRESETS
+from meor.run.presets import PRESETS, STREAMS
 from meor.run.yaml_file import read_yaml
 
 Positive = Annotated[int, Field(ge=1)]
@@ -148,10 +148,11 @@ class Config(Section):
         filled = dict(given)
         # An unknown preset is filled as well: then only its own name is reported, not what it left out.
         known = preset if isinstance(preset, str) and preset in PRESETS else "practical"
-        for section, values in PRESETS[known].items():
-            own = given.get(section, {})
-            if isinstance(own, dict):
-                filled[section] = {**values, **own}
+        for source in (STREAMS.get(str(given.get("stream", "world")).lower(), {}), PRESETS[known]):
+            for section, values in source.items():
+                own = filled.get(section, {})
+                if isinstance(own, dict):
+                    filled[section] = {**values, **own}
         return filled
 
     @classmethod

@@ -15,3 +15,8 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "refine": {"learning_rate": 1e-2, "passes": 5, "order": "permuted", "newcomer_init": "base"},
     },
 }
+
+# The embedded world has a few batches an epoch: at the paper's rate it would stop before it had learned.
+STREAMS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "world": {"base": {"learning_rate": 2e-3, "validate_every": 5}},
+}
