@@ -36,6 +36,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "resume": ("meor.cli.resume", "Go on with a run that was stopped."),
     "study": ("meor.cli.study", "Paired runs, their effects and the paper's tables."),
     "inspect": ("meor.cli.inspect", "Show what a run holds and what its penalty did."),
+    "report": ("meor.cli.report", "One HTML file that shows what a run or a study found."),
 }
 
 EXPLAINED, INTERRUPTED = 2, 130

@@ -1,0 +1,47 @@
+"""`meor report`: one HTML file that shows what a run or a study found."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from meor.cli import new_verb
+from meor.errors import InputError
+from meor.report.gather import page_of
+from meor.report.html import REPORT, write
+
+app = new_verb()
+
+
+@app.command()
+def command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="STUDY_OR_RUN", help="A folder that `meor study` or `meor run` made.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help=f"File to write. [{REPORT} in the folder]", dir_okay=False)
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    runs: Annotated[
+        Path | None, typer.Option(help="Where a study's run folders are, if not in the study's folder.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
+) -> None:
+    """One HTML file that shows what a run or a study found.
+
+    It needs no network and no other file, reads well on a phone, on paper, and in the dark. What cannot be
+    shown (a stream or weights that are not here) is said in its place.
+    """
+    target = out if out is not None else folder / REPORT
+    if target.is_dir():
+        raise InputError("is a folder", remedy="Name a file with --out", path=target)
+    with Console(stderr=True).status("reading") as status:
+        page = page_of(folder, runs=runs, data_dir=data_dir, say=status.update)
+    size = write(page, target)
+    print(f"{target} ({size / 1e6:.1f} MB)")
+    if show:
+        webbrowser.open(target.absolute().as_uri())

@@ -1,0 +1,1 @@
+"""What a person looks at: one self-contained HTML file of a run or a study."""

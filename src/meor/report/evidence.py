@@ -1,0 +1,276 @@
+"""What the files of one run show: losses by update, the same facts over time, who displaced whom."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from meor.errors import MeorError
+from meor.evaluation.audit import Newcomer
+from meor.evaluation.blame import blame, name_newcomers
+from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
+from meor.evaluation.endpoints import select
+from meor.evaluation.rank import Ranks
+from meor.report.drawings import Crowd
+from meor.report.figures import Loss, Step
+from meor.run.layout import RANKS, update_name
+from meor.run.view import RunView
+from meor.stream.snapshot import Stream
+from meor.typing import Floats, Role, Side, Split
+
+LISTED = 12
+"""Displaced answers and newcomers that a report names."""
+
+SEARCHED = 600
+"""Worst cases in which the harm of a listed newcomer is looked for."""
+
+HARMS = 2
+SMALL = 5e-4
+"""Changes among old entities below this are not drawn."""
+CHARGED = 40_000
+"""Displaced queries whose newcomers are counted; beyond, those that lost most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One old query through every update."""
+
+    fact: tuple[int, int, int]
+    head_missing: bool
+    crowds: tuple[Crowd, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """One old query that a newcomer passed."""
+
+    fact: tuple[int, int, int]
+    side: Side
+    old: int
+    cur: int
+
+    @property
+    def answer(self) -> int:
+        return self.fact[self.side.answer_column]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Read from ranks alone; `named` and what follows need the stream and the models as well."""
+
+    ranks: tuple[Ranks, ...]
+    total: Tally
+    steps: tuple[Step, ...]
+    example: Example | None
+    worst: tuple[Displaced, ...]
+    newcomers: tuple[Newcomer, ...]
+    tables: tuple[Table, ...]
+    charged_of: tuple[int, int]  # displaced queries that were charged, of so many
+    harms: Mapping[int, tuple[Harm, ...]]  # by newcomer, among the worst cases
+    missing: str = ""  # why newcomers are not named
+
+
+def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None:
+    """None where the run has no ranks yet."""
+    _, ranks = ranks_of(view)
+    if not ranks:
+        return None
+    counts = entity_counts(view)
+    found = worst(ranks, SEARCHED)
+    harms: dict[int, tuple[Harm, ...]] = {}
+    newcomers: tuple[Newcomer, ...] = ()
+    by: tuple[Table, ...] = ()
+    charged = (0, 0)
+    if stream is not None:
+        by = tables(stream, ranks)
+        try:
+            found = _named(view, stream, found)
+            newcomers, charged = _newcomers(view, stream, ranks)
+            harms = _harms(newcomers, found)
+        except MeorError as error:
+            reason = str(error)
+    return Evidence(
+        ranks=ranks,
+        total=tally(ranks),
+        steps=_steps(ranks),
+        example=_example(ranks, counts),
+        worst=_varied(found),
+        newcomers=newcomers,
+        tables=by,
+        charged_of=charged,
+        harms=harms,
+        missing=reason,
+    )
+
+
+def ranks_of(view: RunView) -> tuple[Split, tuple[Ranks, ...]]:
+    """The test ranks of every evaluated update; another split where test was not ranked."""
+    by_split: dict[Split, list[Ranks]] = defaultdict(list)
+    for update in view.updates:
+        if view.has(f"{update_name(update)}/{RANKS}"):
+            for split, ranks in view.ranks(update).items():
+                by_split[split].extend(ranks)
+    split = Split.TEST if Split.TEST in by_split or not by_split else next(iter(by_split))
+    return split, tuple(by_split.get(split, ()))
+
+
+def entity_counts(view: RunView) -> list[int]:
+    """|E_u| by update, from the vocabulary that the run carries."""
+    import pyarrow.parquet as pq
+
+    from meor.run.layout import VOCABULARY
+
+    table = pq.ParquetFile(view.verified(VOCABULARY)).read(["kind", "admitted_at"])
+    admitted = np.array(
+        [
+            at
+            for kind, at in zip(*(table[name].to_pylist() for name in ("kind", "admitted_at")), strict=True)
+            if kind == "entity"
+        ],
+        dtype=np.int64,
+    )
+    return [int(total) for total in np.cumsum(np.bincount(admitted))]
+
+
+def losses(split: Mapping[str, Any]) -> tuple[Loss, ...]:
+    """H_old and H_cur of each update, sides weighing the same, from the cells of endpoints.json."""
+    old, cur = (_by_update(split.get(name, {})) for name in ("H_old", "H_cur"))
+    return tuple(Loss(update, old[update], cur[update]) for update in sorted(old.keys() & cur.keys()))
+
+
+def _by_update(endpoint: Mapping[str, Any]) -> dict[int, float]:
+    values: dict[int, list[float]] = defaultdict(list)
+    for cell in endpoint.get("cells", ()):
+        values[int(cell["update"])].append(float(cell["value"]))
+    return {update: sum(found) / len(found) for update, found in values.items()}
+
+
+def _steps(ranks: Sequence[Ranks]) -> tuple[Step, ...]:
+    """The facts of snapshot 0 through all updates: which part of each change is whose."""
+    old: dict[int, list[Floats]] = defaultdict(list)
+    cur: dict[int, list[Floats]] = defaultdict(list)
+    for each in ranks:
+        asked = each.occurrences
+        chosen = (asked.snapshot == 0) & (asked.role == Role.HISTORICAL)
+        if chosen.any():
+            old[asked.update].append(1 / each.old[chosen])
+            cur[asked.update].append(1 / each.cur[chosen])
+    steps: list[Step] = []
+    level: float | None = None
+    for update in sorted(old):
+        before, after = (float(np.mean(np.concatenate(part[update]))) for part in (old, cur))
+        if level is None:
+            steps.append(Step("at the start", 0.0, before, ""))
+        elif abs(before - level) >= SMALL:
+            steps.append(Step(f"update {update}: old entities", level, before, "old"))
+        steps.append(Step(f"update {update}: newcomers", before, after, "new"))
+        level = after
+    if level is not None:
+        steps.append(Step("at the end", 0.0, level, ""))
+    return tuple(steps)
+
+
+def _example(ranks: Sequence[Ranks], counts: Sequence[int]) -> Example | None:
+    """A query of snapshot 0 that newcomers pass at as many updates as possible and that fits a drawing."""
+    series: dict[tuple[int, int, int, int], list[tuple[int, int, int]]] = defaultdict(list)
+    updates = {each.occurrences.update for each in ranks}
+    for each in ranks:
+        asked = each.occurrences
+        rows = np.flatnonzero((asked.snapshot == 0) & (asked.role == Role.HISTORICAL) & (each.cur <= 24))
+        for row in rows:
+            head, relation, tail = (int(part) for part in asked.fact[row])
+            place = (asked.update, int(each.old[row]), int(each.cur[row]))
+            series[head, relation, tail, int(asked.side)].append(place)
+    whole = {key: found for key, found in series.items() if len(found) == len(updates)}
+    if not whole:
+        return None
+
+    def clearness(key: tuple[int, int, int, int]) -> tuple[float, ...]:
+        found = whole[key]
+        passed = sum(cur > old for _, old, cur in found)
+        return (passed, 1 / found[0][1] - 1 / found[-1][2], *(-part for part in key))
+
+    key = max(whole, key=clearness)
+    crowds = tuple(
+        Crowd(update, counts[update - 1], counts[update], int(old) - 1, int(cur - old))
+        for update, old, cur in sorted(whole[key])
+    )
+    if not any(crowd.ahead_new for crowd in crowds):
+        return None
+    return Example(key[:3], key[3] == 0, crowds)
+
+
+def _named(view: RunView, stream: Stream, found: Sequence[Displaced]) -> tuple[Displaced, ...]:
+    splits = _filter_splits(view)
+    named = list(found)
+    for update in sorted({each.update for each in found}):
+        place = [index for index, each in enumerate(found) if each.update == update]
+        told = name_newcomers(stream, view.model(update), [found[i] for i in place], filter_splits=splits)
+        for index, each in zip(place, told, strict=True):
+            named[index] = each
+    return tuple(named)
+
+
+def _varied(found: Sequence[Displaced]) -> tuple[Displaced, ...]:
+    """The worst cases, an answer at most twice: a list of one answer teaches nothing."""
+    chosen: list[Displaced] = []
+    seen: dict[int, int] = defaultdict(int)
+    for each in found:
+        seen[each.answer] += 1
+        if seen[each.answer] <= 2 and len(chosen) < LISTED:
+            chosen.append(each)
+    return tuple(chosen)
+
+
+def _harms(newcomers: Sequence[Newcomer], found: Sequence[Displaced]) -> dict[int, tuple[Harm, ...]]:
+    harms: dict[int, list[Harm]] = {each.id: [] for each in newcomers}
+    for each in found:
+        for entity in each.newcomers:
+            mine = harms.get(entity)
+            if mine is not None and len(mine) < HARMS:
+                mine.append(Harm(each.fact, each.side, each.old, each.cur))
+    return {entity: tuple(mine) for entity, mine in harms.items()}
+
+
+def _newcomers(
+    view: RunView, stream: Stream, ranks: Sequence[Ranks]
+) -> tuple[tuple[Newcomer, ...], tuple[int, int]]:
+    """The newcomers that stand before most old answers, and how many queries that was counted on."""
+    lost = [np.where(each.occurrences.role == Role.HISTORICAL, _lost(each), 0.0) for each in ranks]
+    everything = np.concatenate(lost)
+    displaced = int(np.count_nonzero(everything > 0))
+    least = 0.0
+    if displaced > CHARGED:
+        least = float(np.partition(everything, len(everything) - CHARGED)[len(everything) - CHARGED])
+    found: dict[int, Newcomer] = {}
+    charged = 0
+    for each, mine in zip(ranks, lost, strict=True):
+        chosen = (mine > 0) & (mine >= least)
+        charged += int(np.count_nonzero(chosen))
+        update = each.occurrences.update
+        told = blame(stream, view.model(update), select(each, chosen), filter_splits=_filter_splits(view))
+        for index in np.flatnonzero(told.displaced):
+            entity = told.first + int(index)
+            before = found.get(entity, Newcomer(entity, update, 0, 0.0))
+            found[entity] = Newcomer(
+                entity,
+                update,
+                before.displaced + int(told.displaced[index]),
+                before.charge + float(told.charge[index]),
+            )
+    most = sorted(found.values(), key=lambda each: (-each.charge, -each.displaced, each.id))[:LISTED]
+    return tuple(most), (charged, displaced)
+
+
+def _lost(ranks: Ranks) -> Floats:
+    """Reciprocal rank lost to newcomers; 0 where the answer is one."""
+    old = np.where(ranks.old > 0, ranks.old, ranks.cur)
+    return np.asarray(1 / old - 1 / ranks.cur)
+
+
+def _filter_splits(view: RunView) -> tuple[Split, ...]:
+    return tuple(Split(name) for name in view.config.evaluation.filter_splits)

@@ -1,0 +1,247 @@
+"""The figures of a study and of a run's losses. Each is drawn twice: for a wide page and for a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from meor.report.page import Figure
+from meor.report.svg import NARROW, WIDE, Canvas, Scale, padded, tick_labels
+from meor.report.words import clipped, number, short, signed
+
+ROW = 24
+
+
+def figure(
+    title: str,
+    alt: str,
+    caption: str,
+    draw: Callable[[float], Canvas],
+    legend: tuple[tuple[str, str], ...] = (),
+) -> Figure:
+    def drawn(width: float) -> Markup:
+        return draw(width).drawn(alt)
+
+    return Figure(title, alt, caption, drawn(WIDE), drawn(NARROW), legend)
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRow:
+    label: str
+    mean: float
+    low: float  # two-sided interval
+    high: float
+    bound: float  # one-sided lower bound
+
+
+@dataclass(frozen=True, slots=True)
+class ForestGroup:
+    title: str
+    rows: tuple[ForestRow, ...]
+    margin: float | None = None  # a preservation margin to draw
+
+
+def forest(groups: Sequence[ForestGroup], width: float) -> Canvas:
+    """Means with two-sided intervals; the tick on an interval is the one-sided lower bound."""
+    wide = width > NARROW
+    label_width, value_width = (130.0, 176.0) if wide else (6.0, 0.0)
+    row_height = ROW if wide else 36
+    body = sum(28 + row_height * len(group.rows) for group in groups)
+    canvas = Canvas(width, body + 40)
+    values = [v for group in groups for row in group.rows for v in (row.low, row.high, row.bound)]
+    margins = tuple(-group.margin for group in groups if group.margin is not None)
+    scale = Scale(*padded(values, include=(0.0, *margins)), label_width, width - value_width - 8)
+    y = 0.0
+    _x_axis(canvas, scale, 8, body, 6 if wide else 4)
+    canvas.line(scale(0), 8, scale(0), body, "zero")
+    for group in groups:
+        y += 20
+        canvas.text(0, y, group.title, "strong")
+        y += 8
+        if group.margin is not None:
+            at = scale(-group.margin)
+            canvas.line(at, y, at, y + row_height * len(group.rows), "margin")
+        for row in group.rows:
+            _forest_row(canvas, scale, row, y, wide)
+            y += row_height
+    return canvas
+
+
+def _forest_row(canvas: Canvas, scale: Scale, row: ForestRow, y: float, wide: bool) -> None:
+    middle = y + (12 if wide else 25)
+    tone = "good" if row.bound > 0 else "bad" if row.high < 0 else "neutral"
+    shown = f"{signed(row.mean)}  [{number(row.low)}, {number(row.high)}]"
+    canvas.text(8 if wide else 4, y + (16 if wide else 13), row.label)
+    canvas.text(canvas.width, y + (16 if wide else 13), shown, "num", "end")
+    canvas.line(scale(row.low), middle, scale(row.high), middle, f"interval {tone}")
+    canvas.line(scale(row.bound), middle - 6, scale(row.bound), middle + 6, f"bound {tone}")
+    canvas.mark(scale(row.mean), middle, 3, f"dot {tone}", 5)
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    x: float
+    y: float
+    x_low: float
+    x_high: float
+    y_low: float
+    y_high: float
+    label: str  # the multiple
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierLine:
+    name: str
+    tone: int  # number of the method's colour and shape
+    points: tuple[FrontierPoint, ...]
+
+
+def frontier(lines: Sequence[FrontierLine], width: float) -> Canvas:
+    """Up and to the right is better: old facts kept against newcomers learned."""
+    wide = width > NARROW
+    height = 430.0 if wide else 380.0
+    canvas = Canvas(width, height)
+    points = [point for line in lines for point in line.points]
+    x_range = padded([v for p in points for v in (p.x_low, p.x_high)])
+    y_range = padded([v for p in points for v in (p.y_low, p.y_high)])
+    x = Scale(*x_range, 52, width - (92 if wide else 12))
+    y = Scale(*y_range, height - 46, 14)
+    _x_axis(canvas, x, 14, height - 46, 6 if wide else 4)
+    _y_axis(canvas, y, 52, x.end, 6)
+    canvas.text((x.start + x.end) / 2, height - 8, "A_TN: newcomers learned →", "muted", "middle")
+    canvas.text(4, 10, "H_cur ↑", "muted")
+    for line in lines:
+        _frontier_line(canvas, line, x, y, wide)
+    return canvas
+
+
+def _frontier_line(canvas: Canvas, line: FrontierLine, x: Scale, y: Scale, wide: bool) -> None:
+    tone = f"m{line.tone}"
+    for point in line.points:
+        canvas.line(x(point.x_low), y(point.y), x(point.x_high), y(point.y), f"cross {tone}")
+        canvas.line(x(point.x), y(point.y_low), x(point.x), y(point.y_high), f"cross {tone}")
+    canvas.path([(x(p.x), y(p.y)) for p in line.points], f"curve {tone}")
+    for point in line.points:
+        canvas.mark(x(point.x), y(point.y), line.tone, f"mark {tone}")
+        if wide and point.label:
+            canvas.text(x(point.x) + 7, y(point.y) - 6, point.label, "tiny muted")
+    if wide and line.points:
+        last = line.points[-1]
+        canvas.text(x(last.x) + 8, y(last.y) + 12, line.name, f"strong ink-{tone}")
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Old facts at one update: in the old universe, and with the newcomers in it."""
+
+    update: int
+    old: float
+    cur: float
+
+
+@dataclass(frozen=True, slots=True)
+class LossPanel:
+    title: str
+    losses: tuple[Loss, ...]
+
+
+def loss_panels(panels: Sequence[LossPanel], width: float) -> Canvas:
+    """For each update a pair of levels; the gap between them is what newcomers took."""
+    wide = width > NARROW
+    columns = min(len(panels), 2 if wide else 1)
+    panel_height = 230.0
+    rows = -(-len(panels) // columns)
+    canvas = Canvas(width, panel_height * rows)
+    high = max((v for panel in panels for loss in panel.losses for v in (loss.old, loss.cur)), default=1.0)
+    gap = 26.0
+    panel_width = (width - gap * (columns - 1)) / columns
+    for index, panel in enumerate(panels):
+        left = (index % columns) * (panel_width + gap)
+        top = (index // columns) * panel_height
+        _loss_panel(canvas, panel, (left, top), (panel_width, panel_height), high)
+    return canvas
+
+
+def _loss_panel(
+    canvas: Canvas, panel: LossPanel, corner: tuple[float, float], size: tuple[float, float], high: float
+) -> None:
+    left, top = corner
+    width, height = size
+    y = Scale(0.0, high * 1.12 or 1.0, top + height - 34, top + 26)
+    canvas.text(left, top + 14, panel.title, "strong")
+    _y_axis(canvas, y, left + 40, left + width, 4)
+    slot = (width - 48) / max(len(panel.losses), 1)
+    bar = min(slot * 0.52, 64)
+    for index, loss in enumerate(panel.losses):
+        middle = left + 44 + slot * (index + 0.5)
+        canvas.rect(middle - bar / 2, y(loss.cur), bar, y(0) - y(loss.cur), "fill-old soft", 2)
+        canvas.rect(middle - bar / 2, y(loss.old), bar, y(loss.cur) - y(loss.old), "fill-new")
+        canvas.line(middle - bar / 2 - 4, y(loss.old), middle + bar / 2 + 4, y(loss.old), "level-old")
+        canvas.text(
+            middle, y(loss.old) - 6, f"{MINUS_SIGN}{number(loss.old - loss.cur, 3)}", "tiny ink-new", "middle"
+        )
+        canvas.text(
+            middle,
+            top + height - 16,
+            f"update {loss.update}" if slot > 58 else f"u{loss.update}",
+            "muted",
+            "middle",
+        )
+
+
+MINUS_SIGN = "−"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One drop or rise of the same facts' mean reciprocal rank."""
+
+    label: str
+    start: float
+    end: float
+    cause: str  # "old", "new" or "" for a level
+
+
+def waterfall(steps: Sequence[Step], width: float) -> Canvas:
+    """The same facts through all updates, each change with its cause; read from top to bottom."""
+    wide = width > NARROW
+    row = 30.0
+    label_width = 210.0 if wide else 8.0
+    row = row if wide else 44.0
+    canvas = Canvas(width, row * len(steps) + 34)
+    high = max((max(step.start, step.end) for step in steps), default=1.0)
+    x = Scale(0.0, high * 1.04 or 1.0, label_width, width - 74)
+    _x_axis(canvas, x, 2, row * len(steps), 5 if wide else 3)
+    for index, step in enumerate(steps):
+        top = row * index
+        bar = top + (6 if wide else 20)
+        canvas.text(0, top + (20 if wide else 14), clipped(step.label, 34), "" if step.cause else "strong")
+        low, high_end = sorted((step.start, step.end))
+        tone = {"old": "fill-mid", "new": "fill-new", "": "fill-old"}[step.cause]
+        canvas.rect(x(low), bar, max(x(high_end) - x(low), 1.2), 18, tone, 2)
+        if index + 1 < len(steps):
+            canvas.line(x(step.end), bar + 18, x(step.end), bar + row, "link")
+        shown = number(step.end, 3) if not step.cause else signed(step.end - step.start, 3)
+        ink = {"old": "ink-mid", "new": "ink-new", "": "strong"}[step.cause]
+        canvas.text(x(high_end) + 7, bar + 14, shown, f"num {ink}")
+    return canvas
+
+
+def _x_axis(canvas: Canvas, scale: Scale, top: float, bottom: float, about: int) -> None:
+    ticks = scale.ticks(about)
+    for tick, label in zip(ticks, tick_labels(ticks), strict=True):
+        canvas.line(scale(tick), top, scale(tick), bottom, "grid")
+        canvas.text(scale(tick), bottom + 16, label, "tiny muted", "middle")
+
+
+def _y_axis(canvas: Canvas, scale: Scale, left: float, right: float, about: int) -> None:
+    ticks = scale.ticks(about)
+    for tick, label in zip(ticks, tick_labels(ticks), strict=True):
+        canvas.line(left, scale(tick), right, scale(tick), "grid")
+        canvas.text(left - 6, scale(tick) + 4, label, "tiny muted", "end")
+
+
+def coefficient_label(multiple: float) -> str:
+    return f"×{short(multiple)}"

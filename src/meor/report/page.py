@@ -1,0 +1,102 @@
+"""What a report consists of, before it is HTML: sections of blocks. The template knows these and no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A paragraph; `kind` is "" (plain), "note" (small) or "missing" (what is not there, and why)."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One number with its name in plain words."""
+
+    name: str
+    value: str
+    meaning: str
+    tone: str = ""  # "", "old" or "new": whose colour it wears
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One drawing in two widths: a phone gets its own, not a shrunk one."""
+
+    title: str
+    alt: str  # what it shows, for those who do not see it
+    caption: str
+    wide: Markup
+    narrow: Markup
+    legend: tuple[tuple[str, str], ...] = ()  # (css class of the swatch, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    numeric: bool = False
+    hint: str = ""
+    sortable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    sort: float | str | None = None
+    tone: str = ""  # "", "good", "bad", "muted", "new", "old"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The first cell of each row is its header."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    folded: bool = False  # behind a disclosure; printed open
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Lines to type, with what they do."""
+
+    lines: tuple[tuple[str, str], ...]  # (command, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Fixed words that live in a file of their own under templates/."""
+
+    name: str
+
+
+Block = Prose | Cards | Figure | Table | Commands | Template
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    id: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    title: str
+    kicker: str  # what this is a report of
+    sentence: str  # what happened
+    cards: Cards
+    sections: tuple[Section, ...]
+    state: str = ""  # said at the top if the run or study is not complete

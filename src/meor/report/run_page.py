@@ -1,0 +1,185 @@
+"""The report of a single run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from meor.report import parts, tables
+from meor.report.evidence import entity_counts, losses
+from meor.report.figures import LossPanel
+from meor.report.page import Block, Card, Cards, Commands, Page, Prose, Section
+from meor.report.provenance import provenance
+from meor.report.words import (
+    MEANING,
+    backbone_name,
+    count,
+    method_name,
+    number,
+    plural,
+    share,
+)
+from meor.run.config import PLACES, Config
+from meor.run.layout import ENDPOINTS
+from meor.run.view import RunView
+
+TONES = {"H_cur": "old", "D_MCI": "new"}
+
+
+def run_page(
+    view: RunView, *, data_dir: Path | None = None, say: Callable[[str], None] = lambda _: None
+) -> Page:
+    """Everything a run folder can tell."""
+    told = parts.read(view, data_dir, say)
+    split_name, split = _endpoints(view)
+    config = view.config
+    counts = entity_counts(view)
+    panel = LossPanel(method_name(config.method), losses(split))
+    return Page(
+        title=f"{stream_name(config.stream)}, {backbone_name(config.backbone)}, {method_name(config.method)}",
+        kicker=f"Report of one run · preset {config.preset} · seed {config.seed}",
+        sentence=_sentence(split, told, counts),
+        cards=endpoint_cards(split),
+        sections=(
+            _endpoint_section(split_name, split),
+            parts.lost_over_updates([panel], told, ""),
+            parts.drawn(told),
+            parts.displaced(told, ""),
+            parts.matched(told),
+            parts.limits(),
+            _made(view),
+        ),
+        state=""
+        if view.complete
+        else f"This run is not complete: {plural(len(view.updates), 'model')} so far.",
+    )
+
+
+def _endpoints(view: RunView) -> tuple[str, Mapping[str, Any]]:
+    """The test endpoints, or those of the split that was ranked."""
+    if not view.has(ENDPOINTS):
+        return "test", {}
+    found = view.endpoints()
+    name = "test" if "test" in found or not found else next(iter(found))
+    return name, found.get(name, {})
+
+
+def _sentence(split: Mapping[str, Any], told: parts.Told, counts: list[int]) -> str:
+    values = {name: split.get(name, {}).get("value") for name in MEANING}
+    admitted = counts[-1] - counts[0]
+    start = (
+        f"{plural(len(counts) - 1, 'update')} admitted {plural(admitted, 'entity', 'entities')} "
+        f"to a graph of {count(counts[0])}"
+    )
+    if values["H_cur"] is None:
+        return f"{start}; the endpoints of this run are not known yet."
+    lost = values["D_MCI"]
+    passed = ""
+    if told.evidence is not None and told.evidence.total.queries:
+        total = told.evidence.total
+        passed = f", and {share(total.displaced / total.queries)} of old answers have a newcomer before them"
+    sentence = (
+        f"{start}. Old facts now reach a mean reciprocal rank of {number(values['H_cur'], 3)}; without the "
+        "newcomers "
+        f"among the candidates it would be {number(values['H_old'], 3)}, so admission alone costs "
+        f"{number(lost, 3)}{passed}."
+    )
+    if values["A_TN"] is not None:
+        sentence += f" Newcomers themselves are found with {number(values['A_TN'], 3)}."
+    return sentence
+
+
+def endpoint_cards(split: Mapping[str, Any]) -> Cards:
+    return Cards(
+        tuple(
+            Card(name, number(split.get(name, {}).get("value")), meaning, TONES.get(name, ""))
+            for name, meaning in MEANING.items()
+        )
+    )
+
+
+def _endpoint_section(split_name: str, split: Mapping[str, Any]) -> Section:
+    if not split:
+        return Section("endpoints", "Endpoints", (Prose("This run has no endpoints yet.", "missing"),))
+    undefined = [
+        f"{name} is undefined: {split[name].get('reason')}"
+        for name in MEANING
+        if name in split and split[name].get("value") is None
+    ]
+    blocks: list[Block] = [
+        Prose(
+            f"Filtered mean reciprocal ranks of {split_name} facts. An endpoint is the plain mean over its "
+            "cells, one "
+            "for each update and missing side. One run has no interval: how much of a difference is chance "
+            "can only "
+            "be said by a study of several pairs."
+        ),
+        tables.endpoint_cells(split),
+        tables.sides(split),
+    ]
+    blocks.extend(Prose(text, "missing") for text in undefined)
+    return Section("endpoints", "Endpoints", tuple(blocks))
+
+
+def _made(view: RunView) -> Section:
+    config, manifest = view.config, view.manifest
+    versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
+    blocks: list[Block] = [
+        Commands(
+            (
+                (command(config), "makes this run again, to the same bytes"),
+                ("meor audit RUN", "ranks its models again and compares with what is stored"),
+            )
+        ),
+        provenance(config.stream, str(manifest["stream_hash"])),
+        Prose(f"Software: {versions}. Settings sha256 {manifest['config_hash'][:16]}.", "note"),
+        tables.settings(public_settings(config)),
+    ]
+    if config.base_model is not None:
+        blocks.insert(1, Prose("Base embeddings were given, not trained: name them with --base.", "note"))
+    return Section("made", "How this was made", tuple(blocks))
+
+
+def command(config: Config) -> str:
+    """The command line of a run, without this machine's paths: only what differs from the defaults."""
+    words = ["meor", "run", "--stream", stream_name(config.stream)]
+    default = Config.resolve({"preset": config.preset})
+    for flag in ("backbone", "host", "method", "preset", "seed"):
+        value = getattr(config, flag)
+        if value != getattr(default, flag):
+            words += [f"--{flag}", str(value)]
+    ours, theirs = (
+        _flat(each.model_dump(mode="json", exclude={*PLACES, "backbone", "host", "method", "preset", "seed"}))
+        for each in (config, default)
+    )
+    for key, value in ours.items():
+        if value != theirs.get(key):
+            words += ["--set", f"{key}={_yaml(value)}"]
+    return shlex.join(words)
+
+
+def stream_name(stream: str) -> str:
+    """A registered name, or the last part of a path."""
+    return stream.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def public_settings(config: Config) -> dict[str, Any]:
+    """Every setting; places on this machine are left out."""
+    shown = config.model_dump(mode="json", exclude={"data_dir", "base_model"})
+    return {**shown, "stream": stream_name(config.stream)}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found.update(_flat(value, f"{prefix}{key}."))
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _yaml(value: Any) -> str:
+    return f"[{', '.join(str(each) for each in value)}]" if isinstance(value, list) else str(value)

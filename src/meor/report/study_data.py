@@ -1,0 +1,145 @@
+"""A study folder, read: its rows, what failed, and the comparisons they allow."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meor.errors import MeorError, StudyError
+from meor.report.evidence import losses
+from meor.report.figures import Loss
+from meor.run.checkpoint import read_json
+from meor.run.layout import ENDPOINTS, is_run
+from meor.run.view import RunView
+from meor.study.cell import MARK
+from meor.study.conduct import FAILURES, RUNS_FOLDER, SELECTION
+from meor.study.effects import Comparison, MethodLevels, compare, levels
+from meor.study.plan import Study
+from meor.study.rows import RUNS, UNREGULARIZED, Group, Row, read_rows, select
+
+METHOD_ORDER = ("replay", "calibration", "mmr", "uor", "shuffled", "uncentered", "meor")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One group under one coefficient rule: what may be compared with what."""
+
+    group: Group
+    rule: str
+    levels: tuple[MethodLevels, ...]
+    comparisons: tuple[Comparison, ...]  # the head method against each other one
+    uncompared: tuple[str, ...]  # why a method has no comparison
+
+
+@dataclass(frozen=True, slots=True)
+class StudyData:
+    name: str
+    plan: Study | None
+    rows: tuple[Row, ...]
+    settings: tuple[Setting, ...]
+    head: str | None  # the method the study is about
+    failures: dict[str, str]
+    selection: tuple[dict[str, Any], ...]
+    folders: tuple[Path, ...]  # where run folders may be
+
+    def run(self, row: Row) -> RunView | None:
+        """The run behind a row, if its folder is here."""
+        for place in self.folders:
+            path = place / row.run
+            if is_run(path):
+                return RunView.open(path)
+        return None
+
+
+def read_study(folder: Path, runs: Path | None = None) -> StudyData:
+    rows = tuple(read_rows(folder / RUNS))
+    if not rows:
+        raise StudyError(f"{folder / RUNS} has no run. Go on with `meor study`, or see why its cells failed.")
+    head = _head(rows)
+    plan = Study.load(str(folder / MARK)) if (folder / MARK).is_file() else None
+    failures, selection = _json(folder / FAILURES) or {}, _json(folder / SELECTION) or ()
+    places = ([runs] if runs is not None else []) + [folder, folder / RUNS_FOLDER]
+    return StudyData(
+        name=rows[0].study,
+        plan=plan,
+        rows=rows,
+        settings=tuple(_settings(rows, head)),
+        head=head,
+        failures={str(key): str(value) for key, value in failures.items()},
+        selection=tuple(selection),
+        folders=tuple(places),
+    )
+
+
+def mean_losses(data: StudyData, setting: Setting, method: str) -> tuple[tuple[Loss, ...], int]:
+    """H_old and H_cur at each update, over the pairs whose run folders are here, and how many those are."""
+    old: dict[int, list[float]] = defaultdict(list)
+    cur: dict[int, list[float]] = defaultdict(list)
+    pairs = 0
+    for row in select(data.rows, setting.group, method, setting.rule).values():
+        try:
+            view = data.run(row)
+            split = view.endpoints().get("test", {}) if view is not None and view.has(ENDPOINTS) else {}
+        except MeorError:
+            continue
+        found = losses(split)
+        pairs += bool(found)
+        for loss in found:
+            old[loss.update].append(loss.old)
+            cur[loss.update].append(loss.cur)
+    return tuple(Loss(u, _mean(old[u]), _mean(cur[u])) for u in sorted(old)), pairs
+
+
+def _settings(rows: Sequence[Row], head: str | None) -> list[Setting]:
+    found = []
+    for group in dict.fromkeys(row.group for row in rows):
+        mine = [row for row in rows if row.group == group]
+        rules = list(
+            dict.fromkeys(row.coefficient_rule for row in mine if row.coefficient_rule != UNREGULARIZED)
+        )
+        for rule in rules or ["balance"]:
+            names = _ordered(row.method for row in mine)
+            absolute = [each for name in names if (each := levels(rows, group, rule, name)) is not None]
+            compared, uncompared = _comparisons(rows, group, rule, head, [each.method for each in absolute])
+            found.append(Setting(group, rule, tuple(absolute), compared, uncompared))
+    return found
+
+
+def _comparisons(
+    rows: Sequence[Row], group: Group, rule: str, head: str | None, methods: Sequence[str]
+) -> tuple[tuple[Comparison, ...], tuple[str, ...]]:
+    if head is None or head not in methods:
+        return (), ()
+    found, refused = [], []
+    for other in methods:
+        if other != head:
+            try:
+                found.append(compare(rows, group, rule, head, other))
+            except StudyError as error:
+                refused.append(str(error))
+    return tuple(found), tuple(refused)
+
+
+def _head(rows: Sequence[Row]) -> str | None:
+    """MEOR, or else the first method that has a penalty."""
+    methods = _ordered(row.method for row in rows)
+    if "meor" in methods:
+        return "meor"
+    return next((name for name in methods if name not in ("replay", "calibration")), None)
+
+
+def _ordered(methods: Iterable[str]) -> list[str]:
+    found = list(dict.fromkeys(methods))
+    place = {name: at for at, name in enumerate(METHOD_ORDER)}
+    return sorted(found, key=lambda name: place.get(name, len(place)))
+
+
+def _json(path: Path) -> Any:
+    return read_json(path) if path.is_file() else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,110 @@
+"""How a study was made, and the paper's figures beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from meor.report import study_tables
+from meor.report.page import Block, Cell, Column, Commands, Prose, Section, Table
+from meor.report.provenance import provenance
+from meor.report.study_data import StudyData
+from meor.report.words import method_name, number
+from meor.run.layout import versions
+from meor.run.view import RunView
+
+
+def paper(data: StudyData) -> Section:
+    found = study_tables.beside_paper(data)
+    title = "The paper’s figures beside ours"
+    if not found:
+        return Section("paper", title, (Prose("The paper reports nothing for these settings.", "note"),))
+    return Section(
+        "paper",
+        title,
+        (
+            Prose(
+                "Columns called paper hold the printed cells, digit for digit; -- is what it does not "
+                "report. They are shown "
+                "for orientation and enter no figure of ours. The preset named in a table says how far the "
+                "settings agree."
+            ),
+            *found,
+        ),
+    )
+
+
+def made(data: StudyData, view: RunView | None) -> Section:
+    blocks: list[Block] = [Commands((_command(data), ("meor report STUDY", "makes this file again")))]
+    streams = dict.fromkeys(setting.group.stream for setting in data.settings)
+    hashed = str(view.manifest["stream_hash"]) if view is not None else ""
+    blocks += [provenance(stream, hashed if len(streams) == 1 else "") for stream in streams]
+    if data.selection:
+        blocks.append(_selection(data))
+    used = view.manifest["versions"] if view is not None else versions()
+    blocks.append(
+        Prose("Software: " + ", ".join(f"{name} {version}" for name, version in used.items()) + ".", "note")
+    )
+    blocks.append(_inputs(data))
+    if data.failures:
+        rows = tuple((Cell(name), Cell(_without_paths(why))) for name, why in sorted(data.failures.items()))
+        blocks.append(Table("Cells that failed", (Column("cell"), Column("why", sortable=False)), rows))
+    return Section("made", "How this was made", tuple(blocks))
+
+
+def _command(data: StudyData) -> tuple[str, str]:
+    return f"meor study {data.name}", "makes every run of this study again, or goes on where it stopped"
+
+
+def _selection(data: StudyData) -> Table:
+    rows = []
+    for each in data.selection:
+        multiple = each.get("multiple")
+        chosen = (
+            "penalty not used"
+            if multiple == 0.0
+            else f"×{multiple:g}"
+            if isinstance(multiple, float)
+            else str(multiple)
+        )
+        rows.append((Cell(method_name(str(each.get("method")))), Cell(str(_group_of(each))), Cell(chosen)))
+    columns = (Column("method"), Column("setting"), Column("multiple of the balanced coefficient"))
+    return Table(
+        "The validated rule: chosen on validation facts of pairs outside the study",
+        columns,
+        tuple(rows),
+        folded=True,
+    )
+
+
+def _group_of(choice: dict[str, Any]) -> str:
+    group = choice.get("group")
+    return ", ".join(str(part) for part in group.values()) if isinstance(group, dict) else str(group)
+
+
+def _inputs(data: StudyData) -> Table:
+    """The proof of pairing: one hash a run; within a pair they agree."""
+    columns = (
+        Column("setting"),
+        Column("pair", numeric=True),
+        Column("method"),
+        Column("H_cur", numeric=True),
+        Column("shared inputs, sha256"),
+    )
+    rows = tuple(
+        (
+            Cell(
+                f"{row.group}, {row.coefficient_rule}"
+                + (f" ×{row.multiple:g}" if row.multiple not in (0.0, 1.0) else "")
+            ),
+            Cell(str(row.pair), row.pair),
+            Cell(method_name(row.method)),
+            Cell(number(row.H_cur, 6), row.H_cur),
+            Cell(row.input_hash[:16]),
+        )
+        for row in data.rows
+    )
+    return Table("Every run, and the hash of what the runs of its pair share", columns, rows, folded=True)
+
+
+def _without_paths(text: str) -> str:
+    return " ".join(word.rsplit("/", 1)[-1] if word.startswith(("/", "~")) else word for word in text.split())

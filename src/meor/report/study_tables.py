@@ -1,0 +1,212 @@
+"""Tables of a study: levels, paired effects, and the paper's printed cells beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meor.report.page import Cell, Column, Table
+from meor.report.study_data import Setting, StudyData
+from meor.report.tables import number_cell
+from meor.report.words import ABSENT, effect_name, interval, method_name, number, share, short, signed
+from meor.study.effects import EFFECTS, PRESERVED, Comparison, Effect, MethodLevels
+from meor.study.frontier import EqualAcquisition
+from meor.study.paper import PaperTable, paper_tables
+
+ABSOLUTE = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
+
+
+def absolute(setting: Setting, where: str) -> Table:
+    columns = (
+        Column("method"),
+        *(Column(name, numeric=True) for name in ABSOLUTE),
+        Column("coefficient λ", numeric=True),
+        Column("active records", numeric=True),
+        Column("pairs", numeric=True),
+    )
+    return Table(
+        f"Endpoints, mean over pairs with a two-sided 95 % interval{where}",
+        columns,
+        tuple(_absolute_row(each) for each in setting.levels),
+    )
+
+
+def _absolute_row(found: MethodLevels) -> tuple[Cell, ...]:
+    cells = []
+    for name in ABSOLUTE:
+        level = found.levels.get(name)
+        if level is None:
+            cells.append(Cell(ABSENT, None, "muted"))
+            continue
+        spread = "" if level.interval is None else f" {interval(level.interval.low, level.interval.high)}"
+        cells.append(Cell(f"{number(level.mean)}{spread}", level.mean))
+    return (
+        Cell(method_name(found.method)),
+        *cells,
+        Cell(short(found.coefficient), found.coefficient),
+        Cell(share(found.active_share), found.active_share),
+        Cell(str(len(found.pairs)), len(found.pairs)),
+    )
+
+
+def paired(comparisons: Sequence[Comparison], head: str, where: str) -> Table:
+    """All that is said about each paired effect."""
+    columns = (
+        Column("against"),
+        Column("effect"),
+        Column("mean", numeric=True),
+        Column("lower bound", numeric=True, hint="one-sided 95 % Student t"),
+        Column("two-sided 95 %", numeric=True, sortable=False, hint="Student t"),
+        Column("BCa 95 %", numeric=True, sortable=False, hint="bias-corrected accelerated bootstrap"),
+        Column("W/T/L", numeric=True, sortable=False, hint="pairs won, tied, lost at full precision"),
+        Column("verdict"),
+    )
+    rows = tuple(
+        (
+            Cell(method_name(each.comparator)),
+            Cell(effect_name(name)),
+            Cell(signed(found.mean), found.mean),
+            Cell(signed(found.lower), found.lower),
+            Cell(interval(found.interval.low, found.interval.high)),
+            Cell(interval(found.bca.low, found.bca.high)),
+            Cell(found.wtl),
+            verdict(name, found),
+        )
+        for each in comparisons
+        for name in EFFECTS
+        if (found := each.effects.get(name)) is not None
+    )
+    note = (
+        "Intervals are not adjusted for the number of comparisons. For D_MCI the effect is the reduction, "
+        "so up is "
+        "good everywhere. An exact tie usually means that the penalty never acted."
+    )
+    return Table(f"Paired effects of {method_name(head)}{where}", columns, rows, note)
+
+
+def verdict(name: str, found: Effect) -> Cell:
+    """What the lower bound says; never more."""
+    if found.improved:
+        return Cell("better", 2, "good")
+    if found.interval.high < 0:
+        worse = "worse, within the margin" if name in PRESERVED and found.preserved else "worse"
+        return Cell(worse, 0, "bad")
+    if name in PRESERVED:
+        return (
+            Cell("preserved", 1, "good") if found.preserved else Cell("not shown to be preserved", 0, "bad")
+        )
+    return Cell("no difference shown", 1, "muted")
+
+
+def equal_acquisition(found: Sequence[EqualAcquisition], where: str) -> Table:
+    columns = (
+        Column("against"),
+        Column("A_TN against replay's", numeric=True),
+        Column("ΔH_cur", numeric=True),
+        Column("lower bound", numeric=True),
+        Column("two-sided 95 %", numeric=True, sortable=False),
+        Column("W/T/L", numeric=True, sortable=False),
+        Column("pairs", numeric=True),
+    )
+    rows = tuple(
+        (
+            Cell(method_name(each.comparator)),
+            Cell(signed(each.offset, 3), each.offset),
+            Cell(signed(each.effect.mean), each.effect.mean),
+            Cell(signed(each.effect.lower), each.effect.lower),
+            Cell(interval(each.effect.interval.low, each.effect.interval.high)),
+            Cell(each.effect.wtl),
+            Cell(str(len(each.pairs)), len(each.pairs)),
+        )
+        for each in found
+    )
+    note = "Each method at its best coefficient that reaches this A_TN, linear between grid points."
+    return Table(f"H_cur at equal A_TN{where}", columns, rows, note)
+
+
+def beside_paper(data: StudyData) -> list[Table]:
+    """The paper's cells as printed, in columns of their own. Its -- stays --."""
+    found = []
+    printed = paper_tables()
+    for setting in data.settings:
+        where = f": {setting.group}, rule {setting.rule}"
+        group = setting.group
+        if group.stream == "ENTITY" and group.backbone == "complex" and group.host == "replay":
+            found.append(_paper_absolute(printed["absolute"], setting, where))
+            for name in ("effects", "ablation"):
+                found += _paper_effects(printed[name], setting, where)
+    found += _paper_transfer(printed["transfer"], data)
+    return [table for table in found if table.rows]
+
+
+def _paper_absolute(printed: PaperTable, setting: Setting, where: str) -> Table:
+    rows = []
+    for each in setting.levels:
+        if each.method in printed.rows:
+            cells = [Cell(method_name(each.method))]
+            for name in printed.columns:
+                level = each.levels.get(name)
+                cells += [number_cell(level.mean if level else None), _printed(printed, each.method, name)]
+            rows.append(tuple(cells))
+    return Table(f"Endpoints beside the paper's Table 2{where}", _pairs(printed.columns), tuple(rows))
+
+
+def _paper_effects(printed: PaperTable, setting: Setting, where: str) -> list[Table]:
+    rows = []
+    wanted = [column for column in printed.columns if column.split()[0] in EFFECTS]
+    for each in setting.comparisons:
+        if each.method != "meor" or each.comparator not in printed.rows:
+            continue
+        cells = [Cell(method_name(each.comparator))]
+        for column in wanted:
+            name, kind = column.split()
+            effect = each.effects.get(name)
+            ours = None if effect is None else effect.mean if kind == "mean" else effect.lower
+            cells += [number_cell(ours), _printed(printed, each.comparator, column)]
+        rows.append(tuple(cells))
+    title = f"Effects of MEOR beside the paper's Table {printed.number}{where}"
+    return [Table(title, _pairs([_effect_column(column) for column in wanted]), tuple(rows))]
+
+
+def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
+    rows = []
+    for setting in data.settings:
+        group = setting.group
+        key = f"{group.stream} {group.host} {group.backbone}"
+        against = next((each for each in setting.comparisons if each.comparator == "replay"), None)
+        if key not in printed.rows or against is None or against.method != "meor":
+            continue
+        cur, acquired = against.effects.get("H_cur"), against.effects.get("A_TN")
+        ours = [
+            None if cur is None else cur.mean,
+            None if cur is None else cur.interval.low,
+            None if cur is None else cur.interval.high,
+            None if acquired is None else acquired.mean,
+            None if acquired is None else acquired.lower,
+        ]
+        cells = [Cell(f"{group}, rule {setting.rule}")]
+        names = ["H_cur mean", "H_cur low", "H_cur high", "A_TN mean", "A_TN LB"]
+        for value, column in zip(ours, names, strict=True):
+            cells += [number_cell(value), _printed(printed, key, column)]
+        rows.append(tuple(cells))
+    names = ["ΔH_cur mean", "ΔH_cur low", "ΔH_cur high", "ΔA_TN mean", "ΔA_TN lower"]
+    return [Table("Effects of MEOR beside the paper's Table 5", _pairs(names, "setting"), tuple(rows))]
+
+
+def _pairs(names: Sequence[str], first: str = "method") -> tuple[Column, ...]:
+    columns = [Column(first)]
+    for name in names:
+        columns += [Column(f"{name}, ours", numeric=True), Column(f"{name}, paper", numeric=True)]
+    return tuple(columns)
+
+
+def _effect_column(column: str) -> str:
+    name, kind = column.split()
+    return f"{effect_name(name)} {'lower' if kind == 'LB' else kind}"
+
+
+def _printed(printed: PaperTable, row: str, column: str) -> Cell:
+    text = printed.cell(row, column) or ABSENT
+    try:
+        return Cell(text.replace("-", "−") if text != ABSENT else text, float(text), "muted")
+    except ValueError:
+        return Cell(text, None, "muted")

@@ -1,0 +1,154 @@
+"""A small canvas for drawings that take their colours from the page: light, dark and print alike.
+
+Text is text, so it can be searched, zoomed and read aloud; every label is escaped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from markupsafe import Markup, escape
+
+from meor.report.words import svg_symbols
+
+WIDE, NARROW = 720, 350
+LETTER = 6.6  # mean width of a letter at the figures' 12.5 px
+
+
+def px(value: float) -> str:
+    """Two places are below what a screen shows; the same bytes for the same figure."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+@dataclass(slots=True)
+class Canvas:
+    width: float
+    height: float
+    parts: list[Markup] = field(default_factory=list)
+
+    def add(self, name: str, content: str | Markup = "", **attributes: float | str) -> None:
+        shown = "".join(
+            f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"' for key, value in attributes.items()
+        )
+        inner = content if isinstance(content, Markup) else escape(content)
+        closed = f"<{name}{shown}>{inner}</{name}>" if inner else f"<{name}{shown}/>"
+        self.parts.append(Markup(closed))  # noqa: S704 attributes and content are escaped above
+
+    def text(self, x: float, y: float, words: str, class_: str = "", anchor: str = "start") -> None:
+        self.add("text", svg_symbols(words), x=x, y=y, class_=class_, text_anchor=anchor)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, class_: str) -> None:
+        self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+    def rect(self, x: float, y: float, width: float, height: float, class_: str, radius: float = 0) -> None:
+        size = {"width": max(width, 0), "height": max(height, 0)}
+        self.add("rect", "", x=x, y=y, **size, **_radius(radius), class_=class_)
+
+    def circle(self, x: float, y: float, radius: float, class_: str) -> None:
+        self.add("circle", cx=x, cy=y, r=radius, class_=class_)
+
+    def path(self, points: list[tuple[float, float]], class_: str, *, closed: bool = False) -> None:
+        steps = " ".join(f"{'L' if at else 'M'}{px(x)} {px(y)}" for at, (x, y) in enumerate(points))
+        self.add("path", d=steps + ("Z" if closed else ""), class_=class_)
+
+    def mark(self, x: float, y: float, shape: int, class_: str, size: float = 4.5) -> None:
+        """One of seven shapes: methods differ by shape as well as by colour."""
+        if shape == 0:
+            self.circle(x, y, size, class_)
+            return
+        self.path(
+            [(x + size * a, y + size * b) for a, b in _SHAPES[shape % len(_SHAPES)]], class_, closed=True
+        )
+
+    def drawn(self, alt: str) -> Markup:
+        """The svg element. Its words for those who do not see it stand in aria-label."""
+        head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
+            px(self.width), px(self.height), alt
+        )
+        return head + Markup("").join(self.parts) + Markup("</svg>")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From values to pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        span = self.high - self.low or 1.0
+        return self.start + (value - self.low) / span * (self.end - self.start)
+
+    def ticks(self, about: int = 5) -> list[float]:
+        """Round values inside the range."""
+        span = self.high - self.low
+        if span <= 0:
+            return [self.low]
+        raw = span / max(about, 1)
+        magnitude = 10.0 ** math.floor(math.log10(raw))
+        step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= raw * (1 - 1e-9))
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [0.0 if n == 0 else n * step for n in range(first, last + 1)]
+
+
+def padded(values: list[float], *, include: tuple[float, ...] = (), pad: float = 0.06) -> tuple[float, float]:
+    """A range that holds every value, with some air."""
+    everything = [*values, *include] or [0.0, 1.0]
+    low, high = min(everything), max(everything)
+    air = (high - low) * pad or abs(high) * pad or 0.01
+    return low - air, high + air
+
+
+def tick_labels(ticks: list[float]) -> list[str]:
+    """All with the same number of places."""
+    gaps = [b - a for a, b in pairwise(ticks)]
+    step = min(gaps) if gaps else 1.0
+    places = max(0, -math.floor(math.log10(step) + 1e-9)) if step < 1 else 0
+    if places and round(step, places) != step and abs(step * 10**places - round(step * 10**places)) > 1e-6:
+        places += 1
+    return [f"{tick:.{places}f}".replace("-", "−") for tick in ticks]
+
+
+_STAR = [
+    (
+        math.sin(math.pi * k / 5) * (1.25 if k % 2 == 0 else 0.55),
+        -math.cos(math.pi * k / 5) * (1.25 if k % 2 == 0 else 0.55),
+    )
+    for k in range(10)
+]
+_SHAPES: list[list[tuple[float, float]]] = [
+    [],
+    [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+    [(0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
+    [(0, -1.25), (1.25, 0), (0, 1.25), (-1.25, 0)],
+    [(0, 1.2), (1.1, -0.8), (-1.1, -0.8)],
+    _STAR,
+    [
+        (-0.35, -1.1),
+        (0.35, -1.1),
+        (0.35, -0.35),
+        (1.1, -0.35),
+        (1.1, 0.35),
+        (0.35, 0.35),
+        (0.35, 1.1),
+        (-0.35, 1.1),
+        (-0.35, 0.35),
+        (-1.1, 0.35),
+        (-1.1, -0.35),
+        (-0.35, -0.35),
+    ],
+]
+
+
+def _attribute(value: float | str) -> str:
+    return str(escape(value)) if isinstance(value, str) else px(value)
+
+
+def _radius(radius: float) -> dict[str, float]:
+    return {"rx": radius} if radius else {}

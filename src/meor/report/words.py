@@ -1,0 +1,120 @@
+"""Numbers and names, as a person reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from markupsafe import Markup, escape
+
+MINUS = "−"
+DASH = "–"
+ABSENT = "--"
+
+METHODS = {
+    "replay": "Replay",
+    "meor": "MEOR",
+    "mmr": "MMR",
+    "uor": "UOR",
+    "shuffled": "Shuffled",
+    "uncentered": "Uncentered",
+    "calibration": "Calibration",
+}
+BACKBONES = {"complex": "ComplEx", "distmult": "DistMult", "transe": "TransE"}
+
+MEANING = {
+    "H_cur": "mean reciprocal rank of old facts among all entities",
+    "H_old": "the same answers ranked among the old entities only",
+    "D_MCI": "what newcomers cost old facts: H_old − H_cur",
+    "A_TN": "mean reciprocal rank of facts whose answer is a newcomer",
+    "A_QN": "mean reciprocal rank of facts asked about a newcomer",
+}
+
+
+_SYMBOL = re.compile(r"(?<![\w])(Δ?[HDA])_(cur|old|MCI|TN|QN)(?![\w])")
+
+
+def symbols(text: str) -> Markup:
+    """Escaped text with H_cur and its kin set with a subscript."""
+    return Markup(_SYMBOL.sub(r"<i>\1</i><sub>\2</sub>", str(escape(text))))  # noqa: S704 escaped first
+
+
+def svg_symbols(text: str) -> Markup:
+    """The same inside a drawing."""
+    lowered = r'\1<tspan class="sub" dy="3">\2</tspan><tspan dy="-3">&#8203;</tspan>'
+    return Markup(_SYMBOL.sub(lowered, str(escape(text))))  # noqa: S704 escaped first
+
+
+def method_name(method: str) -> str:
+    return METHODS.get(method, method)
+
+
+def backbone_name(backbone: str) -> str:
+    return BACKBONES.get(backbone, backbone)
+
+
+def effect_name(name: str) -> str:
+    """An effect by the endpoint it is about; for D_MCI up is good as well."""
+    return f"{name} reduction" if name == "D_MCI" else f"Δ{name}"
+
+
+def number(value: float | None, places: int = 4) -> str:
+    """Four places, a true minus sign; what does not exist is --."""
+    if value is None:
+        return ABSENT
+    text = f"{abs(value):.{places}f}"
+    return f"{MINUS}{text}" if value < 0 and float(text) else text
+
+
+def signed(value: float | None, places: int = 4) -> str:
+    if value is None:
+        return ABSENT
+    shown = number(value, places)
+    return shown if shown.startswith(MINUS) or not float(shown) else f"+{shown}"
+
+
+def short(value: float) -> str:
+    """An axis label or a coefficient: three significant digits, no trailing zeros."""
+    text = f"{value:.3g}"
+    return text.replace("-", MINUS)
+
+
+def interval(low: float, high: float, places: int = 4) -> str:
+    return f"[{number(low, places)}, {number(high, places)}]"
+
+
+def share(value: float | None) -> str:
+    """A percentage: one place below 10 %."""
+    if value is None:
+        return ABSENT
+    percent = 100 * value
+    places = 1 if 0 < percent < 9.95 else 0
+    return f"{percent:.{places}f} %"
+
+
+def count(value: int) -> str:
+    return f"{value:,}"
+
+
+def plural(value: int, one: str, many: str | None = None) -> str:
+    return f"{count(value)} {one if value == 1 else many or one + 's'}"
+
+
+def listed(words: Sequence[str], limit: int | None = None) -> str:
+    """a, b and c; with a limit: a, b and 5 more."""
+    chosen = list(words)
+    if limit is not None and len(chosen) > limit:
+        chosen = [*chosen[:limit], f"{count(len(chosen) - limit)} more"]
+    if len(chosen) < 2:
+        return "".join(chosen)
+    return f"{', '.join(chosen[:-1])} and {chosen[-1]}"
+
+
+def query(head: str, relation: str, tail: str, *, head_missing: bool) -> str:
+    """The question with its gap."""
+    return f"?  {relation}  {tail}" if head_missing else f"{head}  {relation}  ?"
+
+
+def clipped(label: str, width: int) -> str:
+    """A label that fits a drawing."""
+    return label if len(label) <= width else f"{label[: max(width - 1, 1)].rstrip()}…"
