@@ -43,14 +43,15 @@ def _several(value: Any) -> Any:
 
 def _rule(value: Any) -> Any:
     """`balance`, `validated`, or a number that is the coefficient itself."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
-        return repr(float(value))
-    if isinstance(value, str) and value not in (BALANCE, VALIDATED):
-        try:
-            return _rule(float(value))
-        except ValueError:
-            raise ValueError(f"is not one of {BALANCE}, {VALIDATED}, a number") from None
-    return value
+    if value in (BALANCE, VALIDATED):
+        return value
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if isinstance(value, bool) or not 0 <= number < float("inf"):
+        raise ValueError(f"is not one of {BALANCE}, {VALIDATED}, a number")
+    return repr(number)
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)]

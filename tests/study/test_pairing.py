@@ -1,0 +1,62 @@
+"""Which runs a study is made of. That the runs of a pair share their inputs is held by test_conduct."""
+
+from __future__ import annotations
+
+from meor.study.pairing import Cell, groups, method_cells, replay_cells, selection_cells, validated_cells
+from meor.study.plan import MULTIPLES, Study
+
+PLAN = Study.resolve(
+    {
+        "study": "small",
+        "stream": ["world", "some/where"],
+        "methods": ["replay", "calibration", "mmr", "meor"],
+        "coefficient_rule": ["balance", "validated", 0.3],
+        "pairs": 2,
+    }
+)
+
+
+def test_replay_comes_once_a_pair_and_selection_pairs_are_judged_on_validation() -> None:
+    cells = replay_cells(PLAN)
+    assert [(cell.stream, cell.seed, cell.split) for cell in cells] == [
+        ("world", 0, "test"),
+        ("world", 1, "test"),
+        ("world", 1_000_000, "valid"),
+        ("some/where", 0, "test"),
+        ("some/where", 1, "test"),
+        ("some/where", 1_000_000, "valid"),
+    ]
+
+
+def test_methods_have_a_run_for_each_rule_that_needs_no_choice() -> None:
+    here = [cell for cell in method_cells(PLAN) if cell.stream == "world" and cell.seed == 0]
+    assert [(cell.method, cell.multiple, cell.coefficient) for cell in here] == [
+        ("calibration", None, None),
+        ("mmr", 1.0, None),
+        ("mmr", None, 0.3),
+        ("meor", 1.0, None),
+        ("meor", None, 0.3),
+    ]
+
+
+def test_selection_tries_every_multiple_on_validation_facts_alone() -> None:
+    cells = selection_cells(PLAN)
+    assert len(cells) == 2 * 2 * len(MULTIPLES)
+    assert {cell.split for cell in cells} == {"valid"}
+    assert not {cell.seed for cell in cells} & set(PLAN.seeds)
+
+
+def test_a_validated_multiple_of_one_is_the_balanced_run_itself() -> None:
+    chosen = {(group, method): 1.0 for group in groups(PLAN) for method in PLAN.penalized}
+    assert set(validated_cells(PLAN, chosen)) <= set(method_cells(PLAN))
+    chosen = dict.fromkeys(chosen, 30.0)
+    assert not set(validated_cells(PLAN, chosen)) & set(method_cells(PLAN))
+    unused = validated_cells(PLAN, dict.fromkeys(chosen, 0.0))
+    assert {(cell.multiple, cell.coefficient) for cell in unused} == {(None, 0.0)}
+
+
+def test_no_two_cells_have_one_folder() -> None:
+    cells = {*replay_cells(PLAN), *method_cells(PLAN), *selection_cells(PLAN)}
+    assert len({cell.name for cell in cells}) == len(cells)
+    odd = Cell("/a/../b c", "complex", "replay", "paper", 0, "meor", 3.0)
+    assert odd.name == "b-c-replay-complex-paper/pair-0/meor-x3"

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.study.study_rows import METHODS, row, study_rows
+
+from meor.objective.balance import Balance
+from meor.study.coefficient import KeptBalance
+from meor.study.effects import compare
+from meor.study.plan import Study
+from meor.study.render import as_csv, as_latex, as_markdown, as_text, write_tables
+from meor.study.rows import Group
+from meor.study.tables import study_tables
+
+GROUP = Group("ENTITY", "complex", "replay", "practical")
+
+
+def plan(**changes: object) -> Study:
+    return Study.resolve(
+        {"study": "primary", "stream": "ENTITY", "methods": list(METHODS), "tables": ["absolute"], **changes}
+    )
+
+
+def one(made: Study, rows, **options):  # type: ignore[no-untyped-def]
+    (table,) = study_tables(made, rows, **options)
+    return table
+
+
+def test_ours_and_the_papers_stand_in_rows_of_their_own() -> None:
+    table = one(plan(), study_rows())
+    by = {(cells[0], cells[1]): cells for cells in table.rows}
+    assert by["MEOR", "paper"][2:7] == ("0.0887", "0.1201", "0.0314", "0.1715", None)
+    assert by["Persistent calibration", "paper"][3] == "--"
+    assert isinstance(by["MEOR", "ours"][2], float)
+    assert ("Shuffled", "ours") in by
+    assert ("Shuffled", "paper") not in by
+
+
+def test_the_papers_rows_stay_away_from_other_streams_and_backbones() -> None:
+    for change in ({"stream": "WN-CKGE"}, {"backbone": "transe"}):
+        rows = [replace(each, **change) for each in study_rows()]
+        table = one(plan(**change), rows)
+        assert {cells[1] for cells in table.rows} == {"ours"}
+
+
+def test_effects_hold_means_bounds_and_verdicts() -> None:
+    rows = study_rows()
+    table = one(plan(tables=["effects"]), rows, holm=True)
+    line = next(cells for cells in table.rows if cells[:2] == ("Replay", "ours"))
+    at = dict(zip(table.columns, line, strict=True))
+    found = compare(rows, GROUP, "balance", "meor", "replay")
+    assert at["ΔH_cur mean"] == found["H_cur"].mean
+    assert at["D_MCI reduction LB"] == found["D_MCI"].lower
+    assert at["W/T/L"] == found["H_cur"].wtl
+    assert at["H_old preserved"] == "yes"
+    assert at["Holm p"] >= found["H_cur"].p_value
+    printed = next(cells for cells in table.rows if cells[:2] == ("UOR", "paper"))
+    assert dict(zip(table.columns, printed, strict=True))["W/T/L"] == "7/0/1"
+    assert "not adjusted" in table.notes[0]
+
+
+def test_the_ablation_names_what_each_comparison_isolates() -> None:
+    table = one(plan(tables=["ablation"]), study_rows())
+    named = [cells[0] for cells in table.rows if cells[1] == "ours"]
+    assert named == [
+        "Smooth tail aggregation",
+        "Structural matching",
+        "Query-specific assignment",
+        "Old-reference centering",
+    ]
+    assert next(c for c in table.rows if c[1] == "paper")[3] == "0.0051"
+
+
+def test_transfer_is_a_row_a_group_with_its_interval() -> None:
+    rows = [replace(each, stream="FBInc-S", backbone="transe") for each in study_rows()]
+    made = plan(stream="FBInc-S", backbone=["transe", "distmult"], tables=["transfer"])
+    table = one(made, rows)
+    assert [cells[:2] for cells in table.rows] == [
+        ("FBInc-S replay-transe", "ours"),
+        ("FBInc-S replay-transe", "paper"),
+        ("FBInc-S replay-distmult", "paper"),
+    ]
+    assert table.rows[1][2:5] == ("0.0020", "0.0009", "0.0031")
+    assert len({len(cells) for cells in table.rows} | {len(table.columns)}) == 1
+
+
+def test_the_boundary_counts_active_records_pair_by_pair() -> None:
+    kept = KeptBalance(replace(GROUP, stream="WN-CKGE"), 0, "meor", Balance(0.0, 1.0, 0.0, 64, 0))
+    table = one(plan(stream="WN-CKGE", tables=["boundary"]), [], balances=[kept])
+    assert table.rows[0][1:5] == ("ours", "MEOR", 0, 64)
+    assert table.rows[1][1:5] == ("paper", "MEOR", "0", "64")
+
+
+def test_the_frontier_has_points_and_a_comparison_at_equal_acquisition() -> None:
+    rows = []
+    for pair in range(2):
+        rows.append(row("replay", pair))
+        for method in ("meor", "mmr"):
+            for multiple, acquired in ((1.0, 0.09), (3.0, 0.08)):
+                rows.append(row(method, pair, multiple=multiple, A_TN=acquired))
+    made = plan(methods=["replay", "mmr", "meor"], multiples=[1, 3], tables=["frontier"])
+    points, equal = study_tables(made, rows)
+    assert [cells[2] for cells in points.rows] == ["0", "1", "3"] * 2
+    assert {cells[0] for cells in equal.rows} == {"MMR"}
+
+
+@pytest.mark.parametrize("tables", ["absolute", "effects", "ablation"])
+def test_every_format_has_every_row(tables: str, tmp_path: Path) -> None:
+    table = one(plan(tables=[tables]), study_rows())
+    text, markdown, latex = as_text(table), as_markdown(table), as_latex(table)
+    for _, source, *_ in table.rows:
+        assert source in ("ours", "paper")
+    assert sum(" ours " in line or " paper " in line for line in text.splitlines()) >= len(table.rows)
+    assert markdown.count("\n| ") == len(table.rows) + 2 - 0
+    assert latex.count(r"\\") == len(table.rows) + 1
+    assert latex.count("_") == latex.count(r"\_")
+    read = list(csv.reader(io.StringIO(as_csv(table))))
+    assert len(read) == len(table.rows) + 1
+    assert float(read[1][2 if tables != "ablation" else 3]) == table.rows[0][2 if tables != "ablation" else 3]
+    write_tables(tmp_path, [table])
+    assert {path.suffix for path in tmp_path.iterdir()} == {".txt", ".md", ".tex", ".csv"}
+
+
+def test_rounding_invents_no_sign_and_what_is_missing_is_a_dash() -> None:
+    rows = [replace(each, A_QN=None, H_old=0.25, H_cur=0.25 + 1e-9, D_MCI=-1e-9) for each in study_rows(2)]
+    table = one(plan(), rows)
+    line = next(line for line in as_text(table).splitlines() if line.startswith("Replay") and "ours" in line)
+    assert "-0.0000" not in line
+    assert "--" in line
+    assert float(next(csv.reader(io.StringIO(as_csv(table).splitlines()[1])))[4]) == -1e-9
