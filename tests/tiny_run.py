@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from meor.run.config import Config
+from meor.run.disk import Disk
 from meor.run.runner import Resources
 from meor.stream.snapshot import LabelFact, Stream, build_stream
 from meor.typing import Split
@@ -68,6 +69,13 @@ def each_step(cache: Path, **changes: Any) -> Resources:
     return Resources(cache=cache, checkpoint_seconds=0.0, **changes)
 
 
+class Hasty(Disk):
+    """Leaves syncing to the system: it matters when power fails, not when a process is killed."""
+
+    def sync(self, path: Path) -> None:
+        pass
+
+
 def results(run: Path) -> dict[str, str]:
     """sha256 of every result file, and of each optimizer's last state as the log gives it."""
     paths = [path for path in sorted(run.rglob("*")) if path.suffix in {".safetensors", ".parquet", ".json"}]
@@ -89,6 +97,6 @@ def begin_or_go_on(run: Path, stream: Path, cache: Path, sets: tuple[str, ...] =
     from meor.run.session import resume, start
 
     if is_run(run):
-        resume(run, resources=each_step(cache))
+        resume(run, resources=each_step(cache), disk=Hasty())
     else:
-        start(tiny_config(*sets, stream=stream), run, resources=each_step(cache))
+        start(tiny_config(*sets, stream=stream), run, resources=each_step(cache), disk=Hasty())

@@ -7,7 +7,6 @@ import hashlib
 import json
 import pickle
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,59 +14,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save
+from tests.failing_disk import Crash, FailingDisk
+from tests.tiny_run import Hasty
 
 from meor.errors import RunError
 from meor.run.checkpoint import MODEL, OPTIM, STATE, Checkpoint, Checkpoints
-from meor.run.disk import Content, Disk
-
-
-class Crash(BaseException):
-    """The process is gone: not an Exception, so that no handler of ours tidies up."""
-
-
-class FailingDisk(Disk):
-    """Counts the calls; at call number `at` the effect happens or not, then `failure` is raised.
-
-    After a crash every further call crashes as well: a dead process writes nothing.
-    """
-
-    def __init__(
-        self, at: int | None, failure: BaseException, *, after: bool = True, torn: bool = False
-    ) -> None:
-        self.at, self.failure, self.after, self.torn, self.calls = at, failure, after, torn, 0
-
-    def _call(self, effect: Callable[[], None]) -> None:
-        self.calls += 1
-        if self.at is None or self.calls < self.at:
-            effect()
-        elif isinstance(self.failure, Crash):
-            if self.calls == self.at and self.after:
-                effect()
-            raise self.failure
-        elif self.calls == self.at:
-            raise self.failure
-        else:
-            effect()
-
-    def make_folder(self, path: Path) -> None:
-        self._call(lambda: Disk.make_folder(self, path))
-
-    def write(self, path: Path, content: Content) -> None:
-        if self.torn and self.calls + 1 == self.at and isinstance(content, bytes):
-            content = content[: len(content) // 2]
-        self._call(lambda: Disk.write(self, path, content))
-
-    def append(self, path: Path, line: bytes) -> None:
-        self._call(lambda: Disk.append(self, path, line))
-
-    def sync(self, path: Path) -> None:
-        self._call(lambda: Disk.sync(self, path))
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._call(lambda: Disk.rename(self, source, target))
-
-    def remove(self, path: Path) -> None:
-        self._call(lambda: Disk.remove(self, path))
 
 
 def checkpoint(step: int) -> Checkpoint:
@@ -76,7 +27,7 @@ def checkpoint(step: int) -> Checkpoint:
 
 
 def saved(folder: Path, steps: range) -> Checkpoints:
-    store = Checkpoints(folder, "hash")
+    store = Checkpoints(folder, "hash", disk=Hasty())
     for step in steps:
         store.save(checkpoint(step))
     return store
@@ -110,9 +61,9 @@ def test_c2_after_a_crash_at_any_call_the_old_or_the_new_checkpoint_is_there(
         with pytest.raises(Crash):
             Checkpoints(folder, "hash", disk=disk).save(checkpoint(before.stop))
         assert newest_step(folder) in {before.stop, before.stop - 1}, f"call {at}"
-        Checkpoints(folder, "hash").save(checkpoint(before.stop))
+        Checkpoints(folder, "hash", disk=Hasty()).save(checkpoint(before.stop))
         assert newest_step(folder) == before.stop
-        Checkpoints(folder, "hash").save(checkpoint(before.stop + 1))
+        Checkpoints(folder, "hash", disk=Hasty()).save(checkpoint(before.stop + 1))
         assert newest_step(folder) == before.stop + 1
         assert len(Checkpoints(folder, "hash").names()) == 2
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.tiny_run import begin_or_go_on, each_step, results, tiny_config, tiny_stream
+from tests.tiny_run import Hasty, begin_or_go_on, each_step, results, tiny_config, tiny_stream
 
 from meor.errors import ConfigError, MemoryBudgetError, RunError, StreamError
 from meor.evaluation.rank import rank_update
@@ -22,6 +22,7 @@ from meor.run.watch import Watcher
 from meor.stream.snapshot import Stream
 from meor.stream.writer import write_stream
 
+HASTY = Hasty()
 BACKBONES = ("complex", "distmult", "transe")
 
 
@@ -63,7 +64,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory, stream: Stream) -> Callable[
     def run(*sets: str) -> Path:
         if sets not in made:
             folder = tmp_path_factory.mktemp("whole")
-            start(tiny_config(*sets), folder / "run", stream=stream, resources=each_step(folder / "cache"))
+            start(
+                tiny_config(*sets),
+                folder / "run",
+                stream=stream,
+                disk=HASTY,
+                resources=each_step(folder / "cache"),
+            )
             made[sets] = folder / "run"
         return made[sets]
 
@@ -130,6 +137,7 @@ def test_r1_a_run_resumed_at_any_step_or_phase_ends_with_the_same_bytes(
         tiny_config(*sets),
         tmp_path / "0",
         stream=stream,
+        disk=HASTY,
         resources=each_step(tmp_path / "c"),
         watcher=counted,
     )
@@ -137,8 +145,8 @@ def test_r1_a_run_resumed_at_any_step_or_phase_ends_with_the_same_bytes(
     for n in range(1, counted.seen + 1):
         run, resources = tmp_path / str(n), each_step(tmp_path / f"cache-{n}")
         with pytest.raises(Stopped):
-            start(tiny_config(*sets), run, stream=stream, resources=resources, watcher=StopAt(n))
-        resume(run, stream=stream, resources=resources)
+            start(tiny_config(*sets), run, stream=stream, disk=HASTY, resources=resources, watcher=StopAt(n))
+        resume(run, stream=stream, disk=HASTY, resources=resources)
         assert results(run) == expected, f"stopped at {n}"
         events = [event for event in RunView.open(run).events() if event["event"] == "resumed"]
         assert len(events) == 1
@@ -148,9 +156,16 @@ def test_r1_a_run_resumed_at_any_step_or_phase_ends_with_the_same_bytes(
 def test_resumed_names_the_step_it_went_on_from(tmp_path: Path, stream: Stream) -> None:
     resources = each_step(tmp_path / "cache")
     with pytest.raises(Stopped):
-        start(tiny_config(), tmp_path / "run", stream=stream, resources=resources, watcher=StopAt(5))
+        start(
+            tiny_config(),
+            tmp_path / "run",
+            stream=stream,
+            disk=HASTY,
+            resources=resources,
+            watcher=StopAt(5),
+        )
     newest = (tmp_path / "run" / "steps" / "LATEST").read_text().strip()
-    resume(tmp_path / "run", stream=stream, resources=resources)
+    resume(tmp_path / "run", stream=stream, disk=HASTY, resources=resources)
     (event,) = (each for each in RunView.open(tmp_path / "run").events() if each["event"] == "resumed")
     assert f"{event['update']}-{event['step']}" == newest
 
@@ -160,10 +175,10 @@ def test_a_run_stopped_again_and_again_ends_with_the_same_bytes(
 ) -> None:
     resources, run = each_step(tmp_path / "cache"), tmp_path / "run"
     with pytest.raises(Stopped):
-        start(tiny_config(), run, stream=stream, resources=resources, watcher=StopAt(2))
+        start(tiny_config(), run, stream=stream, disk=HASTY, resources=resources, watcher=StopAt(2))
     for _ in range(100):
         try:
-            resume(run, stream=stream, resources=resources, watcher=StopAt(3))
+            resume(run, stream=stream, disk=HASTY, resources=resources, watcher=StopAt(3))
             break
         except Stopped:
             continue
@@ -196,8 +211,31 @@ def test_r4_threads_memory_and_checkpoints_do_not_change_a_byte(
     variants: list[dict[str, Any]] = [{"threads": 2}, {"memory": 1 << 23}, {"checkpoint_seconds": 1e9}]
     for index, changes in enumerate(variants):
         run = tmp_path / str(index)
-        start(tiny_config(), run, stream=stream, resources=Resources(cache=tmp_path / f"c{index}", **changes))
+        start(
+            tiny_config(),
+            run,
+            stream=stream,
+            disk=HASTY,
+            resources=Resources(cache=tmp_path / f"c{index}", **changes),
+        )
         assert results(run) == results(whole())
+
+
+def test_r4_what_the_process_trained_before_does_not_change_a_byte(
+    tmp_path: Path, stream: Stream, whole: Callable[..., Path]
+) -> None:
+    """A resumed process has not trained the earlier updates: leftovers of larger batches must not matter."""
+    for name, sets in (("larger", ("base.batch=64", "refine.batch=64")), ("again", ())):
+        resources = each_step(tmp_path / f"cache-{name}")
+        start(tiny_config(*sets), tmp_path / name, stream=stream, disk=HASTY, resources=resources)
+    fresh = multiprocessing.get_context("spawn")
+    write_stream(stream, tmp_path / "ring")
+    job = fresh.Process(
+        target=begin_or_go_on, args=(tmp_path / "fresh", tmp_path / "ring", tmp_path / "cache")
+    )
+    job.start()
+    job.join()
+    assert results(tmp_path / "again") == results(tmp_path / "fresh")
 
 
 def test_evaluating_some_updates_or_splits_does_not_change_the_models(
@@ -205,7 +243,11 @@ def test_evaluating_some_updates_or_splits_does_not_change_the_models(
 ) -> None:
     sets = ("evaluation.updates=[2]", "evaluation.split=[valid,test]", "evaluation.sides=tail")
     found = start(
-        tiny_config(*sets), tmp_path / "run", stream=stream, resources=each_step(tmp_path / "cache")
+        tiny_config(*sets),
+        tmp_path / "run",
+        stream=stream,
+        disk=HASTY,
+        resources=each_step(tmp_path / "cache"),
     )
     assert set(found) == {"valid", "test"}
     assert [cell["side"] for cell in found["test"]["H_cur"]["cells"]] == ["tail"]
@@ -217,7 +259,11 @@ def test_evaluating_some_updates_or_splits_does_not_change_the_models(
 
 def test_float32_runs_and_keeps_float32_rows(tmp_path: Path, stream: Stream) -> None:
     start(
-        tiny_config("dtype=float32"), tmp_path / "run", stream=stream, resources=each_step(tmp_path / "cache")
+        tiny_config("dtype=float32"),
+        tmp_path / "run",
+        stream=stream,
+        disk=HASTY,
+        resources=each_step(tmp_path / "cache"),
     )
     assert RunView.open(tmp_path / "run").model(2).entity.dtype == torch.float32
 
@@ -228,7 +274,7 @@ def test_a_base_is_trained_once_and_shared_by_runs_that_differ_in_refinement(
     resources = each_step(tmp_path / "cache")
     sources = []
     for index, sets in enumerate(((), ("refine.passes=1",), ("preset=paper",), ("base.epochs=2",))):
-        start(tiny_config(*sets), tmp_path / str(index), stream=stream, resources=resources)
+        start(tiny_config(*sets), tmp_path / str(index), stream=stream, disk=HASTY, resources=resources)
         sources += [e["source"] for e in RunView.open(tmp_path / str(index)).events() if e["event"] == "base"]
     assert sources == ["trained", "cache", "cache", "trained"]
     models = [(tmp_path / str(index) / "update-0" / "model.safetensors").read_bytes() for index in range(4)]
@@ -245,8 +291,8 @@ def test_streams_with_the_same_first_snapshot_share_a_base(tmp_path: Path, strea
         stream.relation_counts[:2],
     )
     resources = each_step(tmp_path / "cache")
-    start(tiny_config(), tmp_path / "a", stream=stream, resources=resources)
-    start(tiny_config(), tmp_path / "b", stream=shorter, resources=resources)
+    start(tiny_config(), tmp_path / "a", stream=stream, disk=HASTY, resources=resources)
+    start(tiny_config(), tmp_path / "b", stream=shorter, disk=HASTY, resources=resources)
     (event,) = (each for each in RunView.open(tmp_path / "b").events() if each["event"] == "base")
     assert event["source"] == "cache"
 
@@ -255,13 +301,13 @@ def test_a_damaged_stored_base_is_reported_and_trained_again(
     tmp_path: Path, stream: Stream, whole: Callable[..., Path]
 ) -> None:
     resources = each_step(tmp_path / "cache")
-    start(tiny_config(), tmp_path / "a", stream=stream, resources=resources)
+    start(tiny_config(), tmp_path / "a", stream=stream, disk=HASTY, resources=resources)
     (stored,) = (tmp_path / "cache" / "base").glob("*/model.safetensors")
     data = bytearray(stored.read_bytes())
     data[-1] ^= 1
     stored.write_bytes(data)
     watcher = StopAt()
-    start(tiny_config(), tmp_path / "b", stream=stream, resources=resources, watcher=watcher)
+    start(tiny_config(), tmp_path / "b", stream=stream, disk=HASTY, resources=resources, watcher=watcher)
     assert "not used" in watcher.said[0]
     assert results(tmp_path / "b") == results(whole())
 
@@ -272,7 +318,12 @@ def test_a_cache_that_cannot_be_written_costs_a_training_and_not_the_run(
     (tmp_path / "cache").write_text("a file, not a folder")
     watcher = StopAt()
     start(
-        tiny_config(), tmp_path / "a", stream=stream, resources=each_step(tmp_path / "cache"), watcher=watcher
+        tiny_config(),
+        tmp_path / "a",
+        stream=stream,
+        disk=HASTY,
+        resources=each_step(tmp_path / "cache"),
+        watcher=watcher,
     )
     assert any("shared" in text for text in watcher.said)
     assert results(tmp_path / "a") == results(whole())
@@ -288,8 +339,8 @@ def test_embeddings_made_elsewhere_stand_in_for_base_training(tmp_path: Path, st
     )
     resources = each_step(tmp_path / "cache")
     with pytest.raises(Stopped):
-        start(config, tmp_path / "run", stream=stream, resources=resources, watcher=StopAt(3))
-    resume(tmp_path / "run", stream=stream, resources=resources)
+        start(config, tmp_path / "run", stream=stream, disk=HASTY, resources=resources, watcher=StopAt(3))
+    resume(tmp_path / "run", stream=stream, disk=HASTY, resources=resources)
     view = RunView.open(tmp_path / "run")
     assert view.config.dim == 3
     np.testing.assert_array_equal(view.model(2).entity[:24].numpy(), entity)
@@ -303,10 +354,10 @@ def test_a_given_base_that_has_changed_is_refused_on_resume(tmp_path: Path, stre
         f"base_model.entity={tmp_path / 'entity.npy'}", f"base_model.relation={tmp_path / 'relation.npy'}"
     )
     with pytest.raises(Stopped):
-        start(config, tmp_path / "run", stream=stream, watcher=StopAt(2))
+        start(config, tmp_path / "run", stream=stream, disk=HASTY, watcher=StopAt(2))
     np.save(tmp_path / "entity.npy", np.zeros((24, 6)))
     with pytest.raises(RunError, match="another given base"):
-        resume(tmp_path / "run", stream=stream)
+        resume(tmp_path / "run", stream=stream, disk=HASTY)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +373,13 @@ def test_what_fails_on_its_input_leaves_no_folder_behind(
     tmp_path: Path, stream: Stream, sets: tuple[str, ...], changes: dict[str, int], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        start(tiny_config(*sets), tmp_path / "a" / "run", stream=stream, resources=Resources(**changes))
+        start(
+            tiny_config(*sets),
+            tmp_path / "a" / "run",
+            stream=stream,
+            disk=HASTY,
+            resources=Resources(**changes),
+        )
     assert not (tmp_path / "a").exists()
 
 
@@ -336,7 +393,7 @@ def test_a_stream_without_updates_is_refused(tmp_path: Path, stream: Stream) -> 
 def test_a_complete_run_is_left_as_it_is(whole: Callable[..., Path], stream: Stream) -> None:
     run = whole()
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()}
-    assert resume(run, stream=stream) == RunView.open(run).endpoints()
+    assert resume(run, stream=stream, disk=HASTY) == RunView.open(run).endpoints()
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()} == before
 
 
@@ -359,7 +416,7 @@ def test_a_damaged_result_is_reported_and_made_again_to_the_same_bytes(
     with pytest.raises(RunError, match=r"sha256|cannot be read"):
         RunView.open(run).verified(name)
     watcher = StopAt()
-    resume(run, stream=stream, resources=each_step(tmp_path / "cache"), watcher=watcher)
+    resume(run, stream=stream, disk=HASTY, resources=each_step(tmp_path / "cache"), watcher=watcher)
     assert watcher.said
     assert results(run) == results(whole())
 
@@ -377,18 +434,18 @@ def test_a_stream_that_has_changed_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_in_use_is_refused_and_force_replaces_runs_only(tmp_path: Path, stream: Stream) -> None:
     resources, run = each_step(tmp_path / "cache"), tmp_path / "run"
-    start(tiny_config(), run, stream=stream, resources=resources)
+    start(tiny_config(), run, stream=stream, disk=HASTY, resources=resources)
     with pytest.raises(RunError, match="--force"):
-        start(tiny_config(), run, stream=stream, resources=resources)
+        start(tiny_config(), run, stream=stream, disk=HASTY, resources=resources)
     (run / "notes.txt").write_text("mine")
-    start(tiny_config("seed=1"), run, stream=stream, resources=resources, force=True)
+    start(tiny_config("seed=1"), run, stream=stream, disk=HASTY, resources=resources, force=True)
     assert RunView.open(run).config.seed == 1
     assert (run / "notes.txt").read_text() == "mine"
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").write_text("mine")
     with pytest.raises(RunError, match="other files"):
-        start(tiny_config(), other, stream=stream, resources=resources, force=True)
+        start(tiny_config(), other, stream=stream, disk=HASTY, resources=resources, force=True)
     assert files_of(other) == {"thesis.tex"}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -77,25 +78,15 @@ class RunFolder:
             disk.make_folder(path)
         lock = _locked(path)
         try:
-            commit_file(disk, path / VOCABULARY, lambda target: write_vocabulary(stream, target))
-            commit_file(disk, path / CONFIG, config.to_yaml().encode())
-            manifest = {
-                "format": FORMAT,
-                "complete": False,
-                "config_hash": config_hash,
-                "stream_hash": stream.content_hash(),
-                "sha256": {name: sha256_of(path / name) for name in (CONFIG, VOCABULARY)},
-                "threads": threads,
-                "versions": versions(),
-            }
-            commit_file(disk, path / MANIFEST, to_json(manifest))
-        except Exception:
-            clear(path, disk=disk, keep_lock=False)
+            return cls(path, _begun(path, config, stream, config_hash, threads, disk), lock, disk)
+        except BaseException as error:
+            if isinstance(error, Exception):
+                with suppress(OSError, RunError):
+                    clear(path, disk=disk, keep_lock=False)
             lock.release()
-            if made and not any(path.iterdir()):
+            if made and path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
             raise
-        return cls(path, manifest, lock, disk)
 
     @classmethod
     def take(cls, path: Path, *, disk: Disk | None = None) -> RunFolder:
@@ -162,7 +153,7 @@ class RunFolder:
         with explained(self.path):
             self.disk.sync(self.path / LOG)
         listed = {**self.manifest["sha256"], LOG: sha256_of(self.path / LOG)}
-        self._replace_manifest(sha256=listed, complete=True, threads=threads, versions=versions())
+        self._replace_manifest(sha256=listed, complete=True, threads=threads, versions=dict(versions()))
         self.tidy()
 
     def tidy(self) -> None:
@@ -199,6 +190,25 @@ class RunFolder:
         if whole < len(data):
             with explained(path):
                 os.truncate(path, whole)
+
+
+def _begun(
+    path: Path, config: Config, stream: Stream, config_hash: str, threads: int, disk: Disk
+) -> dict[str, Any]:
+    """Write what a run begins with; the manifest comes last and makes the folder a run."""
+    commit_file(disk, path / VOCABULARY, lambda target: write_vocabulary(stream, target))
+    commit_file(disk, path / CONFIG, config.to_yaml().encode())
+    manifest = {
+        "format": FORMAT,
+        "complete": False,
+        "config_hash": config_hash,
+        "stream_hash": stream.content_hash(),
+        "sha256": {name: sha256_of(path / name) for name in (CONFIG, VOCABULARY)},
+        "threads": threads,
+        "versions": dict(versions()),
+    }
+    commit_file(disk, path / MANIFEST, to_json(manifest))
+    return manifest
 
 
 def clear(path: Path, *, disk: Disk | None = None, keep_lock: bool = True) -> None:

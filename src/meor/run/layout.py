@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,8 @@ def is_ours(name: str) -> bool:
     return plain in _OURS or UPDATE.fullmatch(plain) is not None
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """The software that results may depend on."""
     names = ("meor", "torch", "numpy", "numba", "pyarrow", "safetensors")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}

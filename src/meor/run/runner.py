@@ -74,7 +74,7 @@ class Runner:
         if self.config.base_model is not None:
             model = given_base(self.config, self.stream)
             return self._commit_base(pack_model(model), {"source": "given"})
-        store = BaseStore(self.resources.cache or default_cache(), self._say)
+        store = BaseStore(self.resources.cache or default_cache(), self._say, disk=self.folder.disk)
         key = self.config.base_fingerprint(self.stream.content_hash(0), versions())
         with store.only_one(key):
             stored = store.find(key)
@@ -186,7 +186,7 @@ class Runner:
         optim = {name: value for name, value in tensors.items() if name.startswith("adam.")}
         rest = {name: value for name, value in tensors.items() if name not in optim}
         cursor = training.cursor
-        state = {"cursor": cursor.to_json(), "seed": self.config.seed, "versions": versions()}
+        state = {"cursor": cursor.to_json(), "seed": self.config.seed, "versions": dict(versions())}
         self.folder.checkpoints.save(Checkpoint(cursor.update, cursor.step, rest, optim, state))
         self._saved_at = time.monotonic()
 
