@@ -16,6 +16,7 @@ from meor.cli.study_progress import observer
 from meor.errors import StudyError
 from meor.evaluation.budget import parse_bytes
 from meor.study.conduct import Findings, Means, conduct
+from meor.study.effects_file import write_effects
 from meor.study.execute import executor_of
 from meor.study.plan import PRESET_STUDIES, Study
 from meor.study.render import as_text, write_tables
@@ -102,6 +103,7 @@ def command(
 
 def _conclude(out: Path, found: Findings, *, holm: bool, quiet: bool) -> None:
     made = study_tables(found.plan, found.rows, found.balances, holm=holm)
+    write_effects(out, found.plan, found.rows)
     write_tables(out / TABLES, made)
     (out / COMMAND).write_text(shlex.join(["meor", *sys.argv[1:]]) + "\n", encoding="utf-8")
     if not quiet:

@@ -1,0 +1,57 @@
+"""`effects.csv`: every paired effect of a study at full precision, one a line; tables print its numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from meor.run.disk import Disk, commit_file
+from meor.study.effects import Comparison
+from meor.study.paired_tables import comparisons
+from meor.study.pairing import groups
+from meor.study.plan import Study
+from meor.study.rows import Row
+
+EFFECTS_FILE = "effects.csv"
+COLUMNS = (
+    *("stream", "backbone", "host", "preset", "rule", "method", "comparator", "endpoint", "pairs"),
+    *(
+        "mean",
+        "lower",
+        "low",
+        "high",
+        "bca_low",
+        "bca_high",
+        "p_value",
+        "wins",
+        "ties",
+        "losses",
+        "preserved",
+    ),
+    *("active_share", "comparator_active_share"),
+)
+
+
+def write_effects(folder: Path, plan: Study, rows: Sequence[Row]) -> None:
+    """Rewritten whenever the study goes on."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for group in groups(plan):
+        for rule in plan.coefficient_rule:
+            for each in comparisons(plan, rows, group, rule):
+                writer.writerows(_lines(each))
+    commit_file(Disk(), folder / EFFECTS_FILE, buffer.getvalue().encode())
+
+
+def _lines(each: Comparison) -> Iterator[tuple[object, ...]]:
+    group = each.group
+    place = (group.stream, group.backbone, group.host, group.preset, each.coefficient_rule)
+    shares = ["" if share is None else share for share in (each.active_share, each.comparator_active_share)]
+    for name, found in each.effects.items():
+        ends = (found.interval.low, found.interval.high, found.bca.low, found.bca.high)
+        counts = (found.wins, found.ties, found.losses, "yes" if found.preserved else "no")
+        bounds = (found.mean, found.lower, *ends, found.p_value)
+        yield (*place, each.method, each.comparator, name, len(each.pairs), *bounds, *counts, *shares)
