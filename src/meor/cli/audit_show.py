@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,11 +19,11 @@ from meor.typing import Role, Side, Split
 WORST = 10
 COLUMNS = ("H_old", "H_cur", "D_MCI", "A_TN", "A_QN")
 HEADINGS = {
-    "H_old": "among old\nH_old",
-    "H_cur": "among all\nH_cur",
-    "D_MCI": "lost\nD_MCI",
-    "A_TN": "answer new\nA_TN",
-    "A_QN": "query new\nA_QN",
+    "H_old": "among\nold\nH_old",
+    "H_cur": "among\nall\nH_cur",
+    "D_MCI": "\nlost\nD_MCI",
+    "A_TN": "answer\nnew\nA_TN",
+    "A_QN": "query\nnew\nA_QN",
 }
 Found = Mapping[str, Endpoint | Undefined]
 
@@ -40,11 +41,9 @@ def show(console: Console, stream: Stream, title: str, found: Mapping[Split, Spl
 
 
 def _cells(part: SplitAudit) -> Table:
-    table = Table(title="Mean reciprocal rank of each cell", title_justify="left", caption_justify="left")
-    for name in ("update", "side", "old facts", "pushed down"):
-        table.add_column(name, justify="right")
-    for name in COLUMNS:
-        table.add_column(HEADINGS[name], justify="right")
+    table = _table("Mean reciprocal rank of each cell", texts=())
+    for name in ("update", "side", "old\nfacts", "pushed\ndown", *(HEADINGS[name] for name in COLUMNS)):
+        table.add_column(name, justify="right", no_wrap=True)
     for each in part.by_id:
         asked = each.occurrences
         told = tally([each])
@@ -103,10 +102,10 @@ def _remarks(console: Console, part: SplitAudit) -> None:
 def _worst(stream: Stream, chosen: Sequence[Displaced], part: SplitAudit) -> Table | Text:
     if not chosen:
         return Text("No old answer lost rank to a newcomer.")
-    table = Table(title=f"The {len(chosen)} worst displacements", title_justify="left")
-    for name in ("update", "question", "answer", "rank"):
-        table.add_column(name, justify="right" if name in ("update", "rank") else "left")
-    table.add_column("newcomers now ahead")
+    table = _table(f"The {len(chosen)} worst displacements", texts=("question", "answer"))
+    table.add_column("update", justify="right")
+    table.add_column("rank", justify="right", no_wrap=True)
+    table.add_column("newcomers now ahead", overflow="fold")
     for each in chosen:
         head, relation, tail = each.fact
         anchor = stream.entities.label(tail if each.side is Side.HEAD else head)
@@ -115,9 +114,9 @@ def _worst(stream: Stream, chosen: Sequence[Displaced], part: SplitAudit) -> Tab
         names = ", ".join(stream.entities.label(e) for e in each.newcomers[:3])
         more = each.cur - each.old - min(3, len(each.newcomers))
         table.add_row(
-            str(each.update),
             _plain(" | ".join(parts)),
             _plain(stream.entities.label(each.answer)),
+            str(each.update),
             f"{each.old} → {each.cur}",
             _plain(names + (f" and {more:,} more" if more > 0 else "")),
         )
@@ -125,9 +124,9 @@ def _worst(stream: Stream, chosen: Sequence[Displaced], part: SplitAudit) -> Tab
 
 
 def _newcomers(stream: Stream, part: SplitAudit) -> Table:
-    table = Table(title="Newcomers that push down most answers", title_justify="left")
-    for name in ("newcomer", "update", "answers", "reciprocal rank charged"):
-        table.add_column(name, justify="left" if name == "newcomer" else "right")
+    table = _table("Newcomers that push down most answers", texts=("newcomer",))
+    for name in ("update", "answers", "reciprocal rank charged"):
+        table.add_column(name, justify="right")
     for each in part.newcomers[:5]:
         label = _plain(stream.entities.label(each.id))
         table.add_row(label, str(each.update), f"{each.displaced:,}", f"{each.charge:.3f}")
@@ -135,17 +134,25 @@ def _newcomers(stream: Stream, part: SplitAudit) -> Table:
 
 
 def _groups(reports: Sequence[GroupReport]) -> Table:
-    table = Table(title="By group of the answer", title_justify="left", caption_justify="left")
-    for name in ("group", "entities", "old facts", "pushed down"):
-        table.add_column(name, justify="left" if name == "group" else "right")
-    for name in COLUMNS:
-        table.add_column(HEADINGS[name], justify="right")
+    table = _table("By group of the answer", texts=("group",))
+    for name in ("size", "old\nfacts", "pushed\ndown", *(HEADINGS[name] for name in COLUMNS)):
+        table.add_column(name, justify="right", no_wrap=True)
     for report in reports:
         values = [_value(report.endpoints[name]) + ("*" if name in report.small else "") for name in COLUMNS]
         told = report.displacement
         counts = (f"{report.entities:,}", f"{told.queries:,}", f"{told.displaced:,}")
         table.add_row(_plain(report.name), *counts, *values)
     table.caption = f"* a cell with fewer than {SMALL} queries; - a cell without any"
+    return table
+
+
+def _table(title: str, *, texts: Sequence[str]) -> Table:
+    """A table that begins with these columns of text; they fold where numbers may not."""
+    table = Table(
+        title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for name in texts:
+        table.add_column(name, overflow="fold")
     return table
 
 

@@ -33,10 +33,12 @@ def read_array(path: Path, name: str) -> Array:
 
 def _read_npy(path: Path) -> Array:
     # A memory map checks the header against the file's length before anything is allocated, and refuses
-    # arrays of Python objects, which only unpickling could fill.
+    # arrays of Python objects, which only unpickling could fill. numpy reads the header with Python's own
+    # tokenizer, which fails in more ways than can be listed.
     try:
-        return np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, OSError, EOFError, OverflowError, MemoryError, SyntaxError, TypeError) as error:
+        with np.errstate(over="raise"):
+            return np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:
         raise ModelError(
             f"not a readable .npy array ({_first_line(error)})",
             remedy="Save it with numpy.save(path, array, allow_pickle=False)",
