@@ -26,7 +26,8 @@ def growing(seed: int, n_old: int = 12, n_new: int = 6, n_relations: int = 3, de
     base = list(dict.fromkeys(chain + facts(density * n_old, 0, n_old)))
     link = [(entity[n_old + i], f"r{i % n_relations}", entity[draw.integers(n_old)]) for i in range(n_new)]
     back = [(entity[draw.integers(n_old)], f"r{draw.integers(n_relations)}", one) for one in entity[n_old:]]
-    new = [fact for fact in dict.fromkeys(link + back + facts(n_new, n_old, n_old + n_new)) if fact not in base]
+    later = dict.fromkeys(link + back + facts(n_new, n_old, n_old + n_new))
+    new = [fact for fact in later if fact not in base]
     return build_stream("growing", [{Split.TRAIN: base}, {Split.TRAIN: new}])
 
 

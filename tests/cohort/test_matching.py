@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from tests.growth import growing
 
-from growth import growing
 from meor.cohort.matching import build_references, shuffled_partners
 from meor.cohort.newcomers import build_cohort
 from meor.stream.structure import Structure

@@ -15,7 +15,7 @@ EXAMPLES = 2000
 TOLERANCE = 1e-12
 
 number = st.floats(-50, 50, allow_subnormal=False)
-gap_lists = st.lists(number, min_size=1, max_size=12)
+gap_lists = st.lists(number, min_size=1, max_size=8)
 betas = st.floats(0.01, 20)
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 
@@ -32,7 +32,7 @@ def tail(gaps: list[float]) -> np.ndarray:
 @given(gap_lists, betas)
 def test_smooth_lies_between_mean_and_maximum(gaps, beta):
     value = smooth(gaps, beta)
-    assert 0 <= value
+    assert value >= 0
     assert tail(gaps).mean() <= value * (1 + TOLERANCE) + 1e-300
     assert value <= tail(gaps).max() * (1 + TOLERANCE)
 
@@ -98,7 +98,8 @@ def test_places_that_hold_nobody_count_for_nothing(gaps, beta, data):
     extra = data.draw(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5))
     member = torch.tensor([True] * len(gaps) + [False] * len(extra))
     padded = torch.tensor(gaps + extra, dtype=torch.float64)
-    assert float(smooth_pressure(padded, beta, member)) == pytest.approx(smooth(gaps, beta), rel=TOLERANCE, abs=0)
+    found = float(smooth_pressure(padded, beta, member))
+    assert found == pytest.approx(smooth(gaps, beta), rel=TOLERANCE, abs=0)
     assert float(maximum(padded, member)) == tail(gaps).max()
 
 

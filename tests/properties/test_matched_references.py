@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.growth import growing, random_model
 
-from growth import growing, random_model
 from meor.cohort.matching import build_references
 from meor.cohort.newcomers import build_cohort
 from meor.objective.comparison import Comparison

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from tests.growth import growing
 
-from growth import growing
 from meor.errors import ConfigError
 from meor.stream.structure import Structure, degree_bins, set_numbers
 from meor.typing import SIDES, Split
@@ -25,10 +25,9 @@ def test_structure_equals_counting_by_hand(seed, signature):
             roles = [(r, 0) for h, r, t in facts if h == e] + [(r, 1) for h, r, t in facts if t == e]
             pairs[e] = frozenset(p for p in roles if signature == "all" or p[1] == side)
             assert found.degree[side, e] == sum(p[1] == side for p in roles)
-        for a in pairs:
-            for b in pairs:
-                same = found.signature[side, a] == found.signature[side, b]
-                assert same == (pairs[a] == pairs[b])
+        for a, mine in pairs.items():
+            for b, theirs in pairs.items():
+                assert (found.signature[side, a] == found.signature[side, b]) == (mine == theirs)
 
 
 def test_validation_and_test_facts_change_nothing():

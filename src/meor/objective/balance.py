@@ -55,8 +55,11 @@ def penalty_gradient(
 ) -> tuple[Tensor, int, int]:
     """g_pen (decision 34): of the mean penalty over addressed eligible occurrences; and how many, active."""
     chosen = sample_records(penalty.cohort, records)
-    active = sum(float(penalty.over(entity, relation, chosen[at : at + 1])) > 0 for at in range(len(chosen)))
     loss = penalty.over(entity, relation, chosen)
+    active = 0
+    if len(chosen):
+        new, reference = penalty.pressures(entity, relation, chosen)
+        active = int((new > reference).sum())
     if not loss.requires_grad:
         return torch.zeros_like(entity.trained), len(chosen), active
     # Newcomers are the last rows of the trained ones, also where a host trains old rows too.

@@ -22,8 +22,8 @@ from meor.objective.dense import ScoreFunction, dense_pressures, dense_scale, ta
 from meor.objective.frozen import Frozen, freeze
 from meor.objective.pressure import gaps, pressure, squared_hinge
 from meor.objective.scale import Scale
-from meor.objective.sparse import sparse_penalty
-from meor.typing import Ids
+from meor.objective.sparse import Tiles, sparse_penalty, sparse_pressures
+from meor.typing import Floats, Ids
 
 
 @dataclass(slots=True)
@@ -57,6 +57,20 @@ class Penalty:
         if self.fast or (self.fast is None and entity.data.device.type == "cpu"):
             return sparse_penalty(self.comparison, frozen, entity, index)
         return self._newcomers_only(backbone, frozen, entity, index)
+
+    def pressures(self, entity: Table, relation: Table, index: Ids) -> tuple[Floats, Floats]:
+        """U of the newcomers and the mean old reference of eligible occurrences, at the present rows."""
+        backbone = self._known_backbone()
+        with torch.no_grad():
+            if not self.is_frozen(entity, relation):
+                score = table_scores(backbone, entity.data, relation.data)
+                scale = dense_scale(self.comparison, score)
+                new, reference = dense_pressures(self.comparison, score, index, scale)
+                return new.double().cpu().numpy(), reference.double().cpu().numpy()
+            frozen = self.frozen(entity, relation)
+            rows = entity.trained.detach().cpu().numpy()
+            tiles = Tiles.of(rows, frozen.geometry, self.comparison.settings.memory)
+            return sparse_pressures(self.comparison, frozen, tiles, index).value, frozen.reference[index]
 
     def of_scores(self, score: ScoreFunction, replay: Ids) -> Tensor:
         """L_MEOR (Eq. meor) over both sides of facts of the buffer, from a scoring function: any model.

@@ -1,0 +1,266 @@
+"""P2: what must hold of the whole penalty, on generated graphs, models and variants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.growth import growing, pressing, random_model, tables
+from torch import Tensor
+
+from meor.backbone import Model
+from meor.objective.comparison import Comparison, Settings
+from meor.objective.dense import ScoreFunction, dense_pressures, dense_scale, score_all, table_scores
+from meor.objective.penalty import Penalty
+from meor.objective.pressure import excess, mean_reference, squared_hinge
+from meor.objective.records import penalty_records
+from meor.objective.variants import MEOR, VARIANTS
+from meor.stream.snapshot import Stream
+
+EXAMPLES, LONG_EXAMPLES = 1000, 10_000
+
+seeds = st.integers(0, 10**6)
+names = st.sampled_from(["complex", "distmult", "transe"])
+kinds = st.sampled_from(sorted(VARIANTS))
+many = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
+
+
+@dataclass
+class Case:
+    stream: Stream
+    model: Model
+    comparison: Comparison
+
+    @property
+    def everyone(self) -> np.ndarray:
+        return np.arange(len(self.comparison.cohort))
+
+    def loss(self, index: np.ndarray, *, fast: bool | None = None) -> tuple[float, Tensor | None]:
+        entity, relation = tables(self.model, self.stream)
+        found = Penalty(self.comparison, self.model.backbone, fast=fast).over(entity, relation, index)
+        if found.requires_grad:
+            found.backward()
+        return found.item(), entity.trained.grad
+
+    def score(self) -> ScoreFunction:
+        return table_scores(self.model.backbone, self.model.entity, self.model.relation)
+
+
+def case(seed: int, name: str = "complex", kind: str = "meor", **chosen: float) -> Case:
+    stream = growing(seed, n_old=8 + seed % 7, n_new=1 + seed % 6)
+    model = random_model(stream, name, seed, dim=2 + seed % 3, newcomers=pressing(name))
+    fact = stream.snapshots[0].train[:5]
+    comparison = Comparison.build(
+        stream, 1, fact, run=seed, variant=VARIANTS[kind], settings=replace(Settings(), **chosen)
+    )
+    return Case(stream, model, comparison)
+
+
+@many
+@given(seeds, names, kinds)
+def test_zero_exactly_where_newcomers_press_no_more_than_the_reference(seed, name, kind):
+    one = case(seed, name, kind)
+    records = penalty_records(one.comparison, one.model)
+    x = one.everyone[seed % len(one.everyone)]
+    if one.comparison.eligible[x]:
+        loss, gradient = one.loss(np.array([x]))
+        assert (loss == 0) == (records.new[x] <= records.reference[x])
+        assert (gradient is None) == (loss == 0)
+        assert loss == pytest.approx(records.excess[x] ** 2, rel=1e-12)
+
+
+@many
+@given(seeds, st.floats(0.001, 5))
+def test_value_and_gradient_vanish_at_the_boundary(seed, height):
+    draw = torch.Generator().manual_seed(seed)
+    reference = torch.rand(4, generator=draw, dtype=torch.float64) * height
+    new = reference.clone().requires_grad_()
+    loss = squared_hinge(new, reference)
+    loss.backward()
+    assert loss.item() == 0
+    assert new.grad is not None
+    assert not new.grad.any()
+
+
+@many
+@given(seeds)
+def test_the_mean_before_the_hinge_never_costs_more_than_a_hinge_a_draw(seed):
+    draw = torch.Generator().manual_seed(seed)
+    new, draws = torch.rand(3, generator=draw), torch.rand(3, 4, generator=draw)
+    whole = squared_hinge(new, mean_reference(draws))
+    apart = excess(new[:, None], draws).square().mean()
+    assert whole <= apart + 1e-6
+
+
+@many
+@given(seeds, names, kinds)
+def test_only_outranking_newcomers_get_a_gradient_under_a_frozen_host(seed, name, kind):
+    one = case(seed, name, kind)
+    entity, relation = tables(one.model, one.stream)
+    before = entity.data[: entity.first].clone()
+    loss = Penalty(one.comparison, one.model.backbone)(entity, relation, np.arange(len(one.everyone) // 2))
+    if loss.requires_grad:
+        loss.backward()
+        assert entity.trained.grad is not None
+        score_of = one.score()
+        outranks = torch.zeros(len(entity.trained), dtype=torch.bool)
+        cohort = one.comparison.cohort
+        for x in one.everyone:
+            row = score_all(score_of, cohort, np.array([x]))[0]
+            newcomers = cohort.newcomers_of(int(x))
+            outranks[newcomers - cohort.n_old] |= row[newcomers] > row[cohort.answer[x]]
+        assert not entity.trained.grad[~outranks].any()
+    assert relation.trained.grad is None
+    assert torch.equal(entity.data[: entity.first], before)
+
+
+@many
+@given(seeds, names)
+def test_no_gradient_flows_through_the_scale(seed, name):
+    """With tau held, moving all rows a little changes the loss as the gradient says; tau would add to it."""
+    one = case(seed, name)
+    entity = one.model.entity.clone().requires_grad_()
+    score = table_scores(one.model.backbone, entity, one.model.relation)
+    penalty = Penalty(one.comparison)
+    held = penalty.of_scores(score, np.arange(5))
+    penalty.hold_scale(score)
+    again = penalty.of_scores(score, np.arange(5))
+    assert held.item() == again.item()
+    if held.requires_grad:
+        (free,) = torch.autograd.grad(held, entity)
+        (fixed,) = torch.autograd.grad(again, entity)
+        assert torch.equal(free, fixed)
+
+
+@many
+@given(seeds, names, kinds, st.floats(-100, 100))
+def test_a_shift_of_all_scores_changes_nothing(seed, name, kind, shift):
+    one = case(seed, name, kind)
+    score = one.score()
+    penalty = Penalty(one.comparison)
+    plain = penalty.of_scores(score, np.arange(5)).item()
+    moved = penalty.of_scores(lambda a, r, s: score(a, r, s) + shift, np.arange(5)).item()
+    assert moved == pytest.approx(plain, rel=1e-8, abs=1e-10)
+
+
+@many
+@given(seeds, names, kinds, st.floats(0.01, 100))
+def test_a_common_factor_of_all_scores_changes_nothing(seed, name, kind, factor):
+    """The scale follows, whether IQR or MAD sets it."""
+    one = case(seed, name, kind, eta=0.1 if seed % 2 else 50.0)
+    score = one.score()
+    penalty = Penalty(one.comparison)
+    plain = penalty.of_scores(score, np.arange(5)).item()
+    scaled = penalty.of_scores(lambda a, r, s: score(a, r, s) * factor, np.arange(5)).item()
+    assert scaled == pytest.approx(plain, rel=1e-9, abs=1e-12)
+
+
+@many
+@given(seeds, names, kinds)
+def test_a_repeated_occurrence_counts_twice(seed, name, kind):
+    one = case(seed, name, kind)
+    index = one.everyone[one.comparison.eligible]
+    if len(index) >= 2:
+        x, y = index[0], index[-1]
+        (once_x, grad_x), (once_y, grad_y) = one.loss(np.array([x])), one.loss(np.array([y]))
+        both, gradient = one.loss(np.array([x, y, x]))
+        assert both == pytest.approx((2 * once_x + once_y) / 3, rel=1e-12)
+        nothing = torch.zeros(1, dtype=torch.float64)
+        parts = (2 * (nothing if grad_x is None else grad_x) + (nothing if grad_y is None else grad_y)) / 3
+        if gradient is not None:
+            torch.testing.assert_close(gradient, parts, rtol=1e-11, atol=1e-13)
+
+
+@many
+@given(seeds, names, kinds)
+def test_batches_share_the_mean_by_size(seed, name, kind):
+    one = case(seed, name, kind)
+    index = one.everyone[one.comparison.eligible]
+    if len(index) >= 2:
+        whole, _ = one.loss(index)
+        cut = 1 + seed % (len(index) - 1)
+        first, _ = one.loss(index[:cut])
+        second, _ = one.loss(index[cut:])
+        assert whole == pytest.approx((first * cut + second * (len(index) - cut)) / len(index), rel=1e-12)
+
+
+@many
+@given(seeds, kinds)
+def test_an_empty_batch_costs_nothing_and_has_no_graph(seed, kind):
+    one = case(seed, kind=kind)
+    entity, relation = tables(one.model, one.stream)
+    penalty = Penalty(one.comparison, one.model.backbone)
+    nobody = one.everyone[~one.comparison.eligible]
+    for loss in (
+        penalty(entity, relation, np.empty(0, np.int64)),
+        penalty.over(entity, relation, nobody),
+        penalty.of_scores(one.score(), np.empty(0, np.int64)),
+    ):
+        assert loss.item() == 0
+        assert not loss.requires_grad
+
+
+@many
+@given(seeds, names, kinds)
+def test_three_paths_give_one_loss_and_one_gradient(seed, name, kind):
+    """Everything in the graph; constants of the update; outrankers alone."""
+    one = case(seed, name, kind)
+    index = one.everyone[one.comparison.eligible]
+    if not len(index):
+        return
+    entity, _ = tables(one.model, one.stream)
+    whole = entity.whole()
+    score = table_scores(one.model.backbone, whole, one.model.relation)
+    scale = dense_scale(one.comparison, score)
+    general = squared_hinge(*dense_pressures(one.comparison, score, index, scale))
+    # In the general path answers and anchors are in the graph too; here only newcomers are leaves.
+    (expected,) = torch.autograd.grad(general, entity.trained)
+    for fast in (False, True):
+        loss, gradient = one.loss(index, fast=fast)
+        assert loss == pytest.approx(general.item(), rel=1e-12, abs=1e-14)
+        found = torch.zeros_like(expected) if gradient is None else gradient
+        largest = max(float(expected.abs().max()), 1e-3)
+        assert float((found - expected).abs().max()) <= 1e-12 * largest
+
+
+@many
+@given(seeds, st.sampled_from(["mmr", "shuffled", "uncentered", "uor"]))
+def test_membership_is_the_same_for_every_variant_of_a_pair(seed, kind):
+    one, other = case(seed), case(seed, kind=kind)
+    index = np.array([0, 1, 1, 3])
+    assert np.array_equal(one.comparison.members(index), other.comparison.members(index))
+    assert np.array_equal(one.comparison.members(index), index[one.comparison.eligible[index]])
+
+
+@many
+@given(seeds, names)
+def test_a_reference_gets_gradient_only_when_it_is_not_detached(seed, name):
+    one = case(seed, name, detach_reference=False)
+    off = replace(one.comparison.settings, detach_reference=True)
+    detached = Comparison(one.comparison.references, MEOR, off)
+    index = one.everyone[one.comparison.eligible]
+    if not len(index):
+        return
+    found = []
+    for comparison in (one.comparison, detached):
+        entity = one.model.entity.clone().requires_grad_()
+        score = table_scores(one.model.backbone, entity, one.model.relation)
+        new, reference = dense_pressures(comparison, score, index, dense_scale(comparison, score))
+        loss = squared_hinge(new, reference)
+        found.append((loss.item(), torch.autograd.grad(loss, entity)[0], reference.requires_grad))
+    assert found[0][0] == found[1][0]
+    assert found[0][2]
+    assert not found[1][2]
+
+
+PROPERTIES = [value for name, value in sorted(globals().items()) if hasattr(value, "hypothesis")]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("checked", PROPERTIES, ids=lambda one: one.__name__)
+def test_the_same_at_length(checked):
+    settings(checked, max_examples=LONG_EXAMPLES, deadline=None, derandomize=False)(checked)()
