@@ -20,11 +20,27 @@ def test_records_hold_what_the_general_path_computes(name, kind):
     scale = dense_scale(comparison, score)
     new, reference = dense_pressures(comparison, score, index, scale)
     np.testing.assert_allclose(records.new[index], new.numpy(), rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(records.reference[index], reference.numpy(), rtol=1e-11, atol=1e-13)
+    if comparison.variant.centered:
+        np.testing.assert_allclose(records.reference[index], reference.numpy(), rtol=1e-11, atol=1e-13)
+    penalised = np.maximum((new - reference).numpy(), 0)
+    np.testing.assert_allclose(records.excess[index], penalised, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(records.scale.tau, scale.tau, rtol=1e-12)
     assert np.isnan(records.new[~records.eligible]).all()
     assert not records.active[~records.eligible].any()
     assert records.active_share() == records.active[index].mean()
+
+
+def test_uncentered_records_show_the_reference_they_do_not_subtract():
+    stream = growing(4, n_old=15, n_new=5)
+    model = random_model(stream, "complex", 4, newcomers=2.0)
+    meor, uncentered = (
+        penalty_records(
+            Comparison.build(stream, 1, stream.snapshots[0].train, run=0, variant=VARIANTS[kind]), model
+        )
+        for kind in ("meor", "uncentered")
+    )
+    assert np.array_equal(meor.reference, uncentered.reference, equal_nan=True)
+    assert np.array_equal(uncentered.excess, uncentered.new, equal_nan=True)
 
 
 def test_no_record_no_share():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ class Records:
     scale: Scale
     answer_score: Floats  # [X]
     new: Floats  # [X] U of the newcomers
-    reference: Floats  # [X] the mean old reference
+    reference: Floats  # [X] the mean old reference, also where the variant does not subtract it
     dropped: int
 
     @property
@@ -32,8 +32,8 @@ class Records:
 
     @property
     def excess(self) -> Floats:
-        """[X] newcomer pressure beyond the reference, not below 0."""
-        return np.maximum(self.new - self.reference, 0.0)
+        """[X] what is penalised: newcomer pressure beyond the reference (uncentered: all of it)."""
+        return np.maximum(self.new - self.reference if self.comparison.variant.centered else self.new, 0.0)
 
     @property
     def active(self) -> NDArray[np.bool_]:
@@ -49,7 +49,8 @@ class Records:
 def penalty_records(comparison: Comparison, model: Model) -> Records:
     """Every quantity of Eq. meor at the weights of a model, for all occurrences of an update."""
     cohort = comparison.cohort
-    frozen = freeze(comparison, model.backbone, model.entity, model.relation)
+    centered = replace(comparison, variant=replace(comparison.variant, centered=True))
+    frozen = freeze(centered, model.backbone, model.entity, model.relation)
     rows = model.entity[cohort.n_old : cohort.n_cur].detach().cpu().numpy()
     tiles = Tiles.of(rows, frozen.geometry, comparison.settings.memory)
     new = np.full(len(cohort), np.nan)

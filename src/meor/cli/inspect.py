@@ -1,0 +1,152 @@
+"""`meor inspect`: every record of a penalty, down to the ids it was made from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from meor.backbone.base import Model
+from meor.cli import new_verb
+from meor.cli.inspect_picture import picture
+from meor.errors import InputError
+from meor.objective.comparison import sample_records
+from meor.objective.records import Records, penalty_records
+from meor.objective.scale import POOLS
+from meor.run.prepare import buffer_of
+from meor.run.records_file import comparison_of
+from meor.run.view import RunView
+from meor.stream.snapshot import Stream
+from meor.typing import SIDES, Ids
+
+app = new_verb()
+
+
+@app.command()
+def command(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    *,
+    update: Annotated[int, typer.Option(help="The update whose records are shown.")] = 1,
+    records: Annotated[int, typer.Option(min=1, help="How many records; a larger number adds to them.")] = 64,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A JSON list on stdout instead of a table.")
+    ] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Entities and relations as ids, not labels.")] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the paper's streams lie.")] = None,
+) -> None:
+    """Show what the penalty saw at historical queries of an update.
+
+    Newcomers, matched old entities, scale and pressures are made again from the weights of that update.
+    Runs without a penalty (replay, calibration) are shown as MEOR would see them.
+    """
+    view = RunView.open(run)
+    if update not in view.updates or update == 0:
+        there = [number for number in view.updates if number]
+        raise InputError(
+            f"{run} has no update {update}",
+            remedy=f"Choose one of {there}" if there else f"Go on with `meor resume {run}`",
+        )
+    stream, model = view.stream(data_dir), view.model(update)
+    comparison = comparison_of(view.config, stream, update, buffer_of(view.config, stream, update).fact)
+    found = penalty_records(comparison, model)
+    chosen = sample_records(comparison.cohort, records)
+    if as_json:
+        json.dump([record_json(found, int(x), stream, ids=ids) for x in chosen], sys.stdout, allow_nan=False)
+        sys.stdout.write("\n")
+        return
+    _show(
+        found, chosen, stream, model, ids=ids, title=f"{view.config.method} on {stream.name}, update {update}"
+    )
+
+
+def record_json(found: Records, x: int, stream: Stream, *, ids: bool) -> dict[str, Any]:
+    """One record. `references[j]` is aligned with `newcomers`, unless another's were borrowed (shuffled)."""
+    comparison, cohort = found.comparison, found.comparison.cohort
+    entity, relation = _namers(stream, ids)
+    head, of, tail = (int(part) for part in cohort.fact[x])
+    drawn = comparison.drawn(np.array([x]))[0]
+    return {
+        "head": entity(head),
+        "relation": relation(of),
+        "tail": entity(tail),
+        "side": SIDES[cohort.side[x]].label,
+        "answer": entity(int(cohort.answer[x])),
+        "newcomers": [entity(int(e)) for e in cohort.newcomers_of(x)],
+        "scale_sample": [entity(int(e)) for e in cohort.scale_of(x)],
+        "references": [[entity(int(e)) for e in row[row >= 0]] for row in drawn],
+        "match_level": comparison.references.levels_of(x).tolist(),
+        "iqr": float(found.scale.iqr[x]),
+        "mad": float(found.scale.mad[x]),
+        "mad_pool": POOLS[found.scale.mad_pool[x]],
+        "tau": float(found.scale.tau[x]),
+        "u_new": float(found.new[x]),
+        "u_old": float(found.reference[x]),
+        "excess": float(found.excess[x]),
+        "active": bool(found.active[x]),
+    }
+
+
+def _namers(stream: Stream, ids: bool) -> tuple[Any, Any]:
+    if ids:
+        return int, int
+    return stream.entities.label, stream.relations.label
+
+
+def _show(found: Records, chosen: Ids, stream: Stream, model: Model, *, ids: bool, title: str) -> None:
+    console = Console()
+    if not len(chosen):
+        console.print(Text(f"{title}: no record is eligible (no newcomers, or nobody to compare them with)."))
+        return
+    console.print(_table(found, chosen, stream, ids, title))
+    wins = found.scale.wins()
+    active = int(found.active[chosen].sum())
+    console.print(
+        Text(
+            f"{active} of {len(chosen)} records active; of all {int(found.eligible.sum())} eligible "
+            f"occurrences {found.active_share():.1%}. "
+            f"tau set by IQR {wins['iqr']}, MAD {wins['mad']}, epsilon {wins['epsilon']} times."
+            + (f" {found.dropped} borrowed entries dropped." if found.dropped else "")
+        )
+    )
+    worst = int(chosen[np.argmax(found.excess[chosen])])
+    entity, relation = _namers(stream, ids)
+    console.print()
+    console.print(
+        Text(
+            picture(found, worst, model, lambda e: str(entity(e)), lambda r: str(relation(r)), console.width)
+        )
+    )
+
+
+def _table(found: Records, chosen: Ids, stream: Stream, ids: bool, title: str) -> Table:
+    cohort = found.comparison.cohort
+    entity, relation = _namers(stream, ids)
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("query")
+    table.add_column("answer")
+    for name in ("newcomers", "tau", "U new", "U old", "excess"):
+        table.add_column(name, justify="right")
+    for x in chosen[np.argsort(-found.excess[chosen], kind="stable")]:
+        head, of, tail = (int(part) for part in cohort.fact[x])
+        asked = (
+            f"?, {relation(of)}, {entity(tail)}"
+            if cohort.side[x] == 0
+            else f"{entity(head)}, {relation(of)}, ?"
+        )
+        table.add_row(
+            Text(asked, overflow="ellipsis", no_wrap=True),
+            Text(str(entity(int(cohort.answer[x]))), overflow="ellipsis", no_wrap=True),
+            str(cohort.n_newcomers[x]),
+            f"{found.scale.tau[x]:.4g}",
+            f"{found.new[x]:.4f}",
+            f"{found.reference[x]:.4f}",
+            Text(f"{found.excess[x]:.4f}", style="bold" if found.active[x] else "dim"),
+        )
+    return table

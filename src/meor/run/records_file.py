@@ -1,0 +1,66 @@
+"""`records.parquet`: what the penalty saw at every occurrence of an update's buffer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from meor.objective.comparison import Comparison, Settings
+from meor.objective.records import Records
+from meor.objective.variants import MEOR, VARIANTS, Variant
+from meor.run.config import Config
+from meor.stream.snapshot import Stream
+from meor.typing import SIDES, Facts
+
+
+def variant_of(method: str) -> Variant:
+    """The variant whose records a method has; methods without a penalty are looked at as MEOR would."""
+    return VARIANTS.get(method, MEOR)
+
+
+def comparison_of(config: Config, stream: Stream, update: int, fact: Facts) -> Comparison:
+    """Who is compared with whom in a run: the seed is the address, so a pair shares every id."""
+    chosen = config.penalty
+    settings = Settings(
+        beta=chosen.beta,
+        draws=chosen.draws,
+        scale_sample=chosen.scale_sample,
+        signature=chosen.signature,
+        eta=chosen.mad_weight,
+        epsilon=chosen.epsilon,
+        detach_reference=chosen.detach_reference,
+    )
+    return Comparison.build(
+        stream, update, fact, run=config.seed, variant=variant_of(config.method), settings=settings
+    )
+
+
+def records_table(records: Records) -> pa.Table:
+    """One row an occurrence, in the buffer's order; quantities of one that is not eligible are null."""
+    cohort, scale = records.comparison.cohort, records.scale
+    nothing = ~records.eligible
+    sides = np.array([side.label for side in SIDES])
+    numbers = {
+        "iqr": scale.iqr,
+        "mad": scale.mad,
+        "tau": scale.tau,
+        "u_new": records.new,
+        "u_old": records.reference,
+        "excess": records.excess,
+    }
+    return pa.table(
+        {
+            **{name: pa.array(cohort.fact[:, at]) for at, name in enumerate(("head", "relation", "tail"))},
+            "side": pa.array(sides[cohort.side].tolist(), pa.string()),
+            "n_newcomers": pa.array(cohort.n_newcomers),
+            **{name: pa.array(value, mask=nothing) for name, value in numbers.items()},
+            "active": pa.array(records.active),
+        }
+    )
+
+
+def write_records(path: Path, records: Records) -> None:
+    pq.write_table(records_table(records), path, compression="zstd", compression_level=3, store_schema=False)
