@@ -17,6 +17,8 @@ from meor.study.cell import Outcome, Task, run_cell
 ATTEMPTS = 3
 """How often a cell whose process was killed is tried before it counts as failed."""
 
+CONNECT_SECONDS = 10
+
 
 class Executor(Protocol):
     workers: int
@@ -79,7 +81,7 @@ class Dask:
                 "Dask is not installed", remedy="Install it with `pip install meor[dask]`"
             ) from None
         try:
-            self.client: Any = Client(address, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
+            self.client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
         except (OSError, ValueError) as error:
             raise StudyError(
                 f"No Dask scheduler answers at {address} ({error}). Start one with `dask scheduler`."
@@ -93,7 +95,7 @@ class Dask:
         pending = {
             self.client.submit(run_cell, task, pure=False, retries=ATTEMPTS - 1): task for task in tasks
         }
-        for future in as_completed(list(pending)):  # type: ignore[no-untyped-call]
+        for future in as_completed(list(pending), loop=self.client.loop):  # type: ignore[no-untyped-call]
             task = pending[future]
             if future.status == "finished":
                 yield future.result()

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from tests.study.tiny_study import hashes, tiny_plan
+
+from meor.run.view import RunView
+from meor.study.cell import Outcome, Task, run_cell
+from meor.study.conduct import FAILURES, Findings, Means, Observer, conduct
+from meor.study.effects_file import write_effects
+from meor.study.execute import Processes, Serial
+from meor.study.rows import read_rows
+
+
+class Seen(Observer):
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    def cell(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("study")
+
+
+@pytest.fixture(scope="module")
+def whole(place: Path) -> tuple[Path, Findings]:
+    """The study, made in one go."""
+    out = place / "whole"
+    return out, conduct(tiny_plan(place), out, means=Means(cache=place / "cache"))
+
+
+def test_every_cell_has_a_row_and_nothing_failed(whole: tuple[Path, Findings]) -> None:
+    out, found = whole
+    assert found.failures == {}
+    assert read_rows(out / "runs.parquet") == list(found.rows)
+    wanted = {(method, pair) for method in found.plan.methods for pair in range(2)}
+    assert {(row.method, row.pair) for row in found.rows} == wanted
+    assert not (out / FAILURES).exists()
+
+
+def test_rows_are_what_the_runs_say(whole: tuple[Path, Findings]) -> None:
+    out, found = whole
+    for row in found.rows:
+        view = RunView.open(out / "runs" / row.run)
+        told = view.endpoints()["test"]
+        for name in ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN"):
+            assert row.endpoint(name) == told[name]["value"]
+        assert view.config.seed == row.pair
+        assert view.config.method == row.method
+
+
+def test_the_runs_of_a_pair_share_their_inputs_and_two_pairs_do_not(whole: tuple[Path, Findings]) -> None:
+    by_pair: dict[int, set[str]] = {}
+    for row in whole[1].rows:
+        by_pair.setdefault(row.pair, set()).add(row.input_hash)
+    assert all(len(found) == 1 for found in by_pair.values())
+    assert by_pair[0] != by_pair[1]
+
+
+def test_finished_cells_are_never_redone(whole: tuple[Path, Findings], place: Path) -> None:
+    out, found = whole
+    before, seen = hashes(out), Seen()
+    again = conduct(tiny_plan(place), out, means=Means(cache=place / "cache"), observer=seen)
+    assert all(outcome.reused for outcome in seen.outcomes)
+    assert again.rows == found.rows
+    assert hashes(out) == before
+
+
+class StopsAfter:
+    """An executor that is interrupted in the middle of a study."""
+
+    workers = 1
+
+    def __init__(self, cells: int) -> None:
+        self.cells = cells
+
+    def outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        for task in tasks:
+            if not self.cells:
+                raise KeyboardInterrupt
+            self.cells -= 1
+            yield run_cell(task)
+
+
+def test_an_interrupted_study_goes_on_to_the_same_bytes(whole: tuple[Path, Findings], place: Path) -> None:
+    out = place / "interrupted"
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            conduct(tiny_plan(place), out, executor=StopsAfter(1), means=Means(cache=place / "cache"))
+    conduct(tiny_plan(place), out, means=Means(cache=place / "other"))
+    assert hashes(out) == hashes(whole[0])
+
+
+@pytest.mark.parametrize("workers", [2])
+def test_processes_change_no_byte(whole: tuple[Path, Findings], place: Path, workers: int) -> None:
+    out = place / f"processes-{workers}"
+    conduct(tiny_plan(place), out, executor=Processes(workers), means=Means(cache=place / "third"))
+    assert hashes(out) == hashes(whole[0])
+
+
+def test_a_failed_cell_is_named_and_the_rest_goes_on(whole: tuple[Path, Findings], place: Path) -> None:
+    out = place / "failing"
+    plan = tiny_plan(place, pairs=3)
+    folder = out / "runs" / "ring-replay-complex-practical" / "pair-1"
+    folder.mkdir(parents=True)
+    (folder / "replay").write_text("in the way")
+    found = conduct(plan, out, executor=Serial(), means=Means(cache=place / "cache"))
+    name = "ring-replay-complex-practical/pair-1/replay"
+    assert "is a file" in found.failures[name]
+    assert {row.pair for row in found.rows} == {0, 2}
+    told = json.loads((out / FAILURES).read_text())
+    assert set(told) == {f"ring-replay-complex-practical/pair-1/{method}" for method in plan.methods}
+    (folder / "replay").unlink()
+    mended = conduct(plan, out, means=Means(cache=place / "cache"))
+    assert mended.failures == {}
+    assert not (out / FAILURES).exists()
+    assert {row.pair for row in mended.rows} == {0, 1, 2}
+
+
+def test_cells_made_by_other_settings_are_refused_and_more_pairs_are_not(place: Path) -> None:
+    out = place / "growing"
+    conduct(tiny_plan(place, pairs=1, methods=["replay"]), out, means=Means(cache=place / "cache"))
+    more = conduct(tiny_plan(place, pairs=2, methods=["replay"]), out, means=Means(cache=place / "cache"))
+    assert len(more.rows) == 2
+    other = tiny_plan(place, pairs=1, methods=["replay"], settings={"refine": {"learning_rate": 0.5}})
+    found = conduct(other, out, means=Means(cache=place / "cache"))
+    assert "other settings" in next(iter(found.failures.values()))
+
+
+def test_weights_can_be_dropped_once_a_row_is_made(place: Path) -> None:
+    out = place / "light"
+    plan = tiny_plan(place, pairs=1)
+    conduct(plan, out, means=Means(cache=place / "cache", keep_weights=False))
+    kept = {path.parts[-3] for path in out.rglob("model.safetensors")}
+    assert kept == {"replay"}
+    seen = Seen()
+    conduct(plan, out, means=Means(cache=place / "cache", keep_weights=False), observer=seen)
+    assert all(outcome.reused for outcome in seen.outcomes)
+
+
+def test_a_study_recomputed_from_its_ranks_alone_agrees(whole: tuple[Path, Findings]) -> None:
+    out, found = whole
+    write_effects(out, found.plan, found.rows)
+    script = Path(__file__).parents[1] / "real" / "recompute_tables.py"
+    done = subprocess.run([sys.executable, script, out], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "meor" not in {
+        line.split()[1].split(".")[0]
+        for line in script.read_text().splitlines()
+        if line.startswith(("import ", "from "))
+    }
+    (out / "effects.csv").unlink()
