@@ -101,7 +101,8 @@ def finished(task: Task) -> Row | None:
         raise StudyError(
             f"{task.folder} was made with other settings. Name another --out, or remove that folder."
         )
-    return Row(**stored["row"])
+    # Studies may share a folder of runs; the row is this study's.
+    return Row(**{**stored["row"], "study": task.plan.study})
 
 
 def _made(task: Task) -> Row:

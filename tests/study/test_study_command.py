@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.study.tiny_study import METHODS, tiny_plan
+from typer.testing import CliRunner
+
+from meor.cli import app
+from meor.study.rows import read_rows
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["study", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> list[str]:
+    """A study file, an executor and places."""
+    (tmp_path / "tiny.yaml").write_text(tiny_plan(tmp_path).to_yaml())
+    places = ["--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache")]
+    return [str(tmp_path / "tiny.yaml"), *places, "--executor", "serial"]
+
+
+def test_a_study_file_makes_rows_tables_effects_and_says_so(given: list[str], tmp_path: Path) -> None:
+    code, shown, progress = run(*given)
+    assert code == 0, progress
+    out = tmp_path / "out"
+    assert len(read_rows(out / "runs.parquet")) == 2 * len(METHODS)
+    assert (out / "effects.csv").is_file()
+    assert (out / "command.txt").is_file()
+    assert {path.suffix for path in (out / "tables").iterdir()} == {".txt", ".md", ".tex", ".csv"}
+    assert "Endpoints: " in shown
+    assert "pair-0/replay" in progress
+    code, _, progress = run(*given, "--pairs", "3", "--quiet")
+    assert (code, progress) == (0, "")
+    assert len(read_rows(out / "runs.parquet")) == 3 * len(METHODS)
+
+
+def test_two_studies_may_share_their_runs(given: list[str], tmp_path: Path) -> None:
+    runs = ["--runs", str(tmp_path / "runs"), "--method", "replay"]
+    assert run(*given, *runs)[0] == 0
+    (tmp_path / "other.yaml").write_text(Path(given[0]).read_text().replace("study: tiny", "study: other"))
+    code, _, progress = run(
+        str(tmp_path / "other.yaml"), *given[1:], *runs, "--out", str(tmp_path / "second")
+    )
+    assert code == 0
+    assert progress.count("was there") == 2
+    assert {row.study for row in read_rows(tmp_path / "second" / "runs.parquet")} == {"other"}
+
+
+def test_a_failed_run_is_named_and_the_exit_code_says_so(given: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "out" / "runs" / "ring-replay-complex-practical" / "pair-0"
+    folder.mkdir(parents=True)
+    (folder / "replay").write_text("in the way")
+    code, _, progress = run(*given, "--method", "replay")
+    assert code == 2
+    assert "FAILED ring-replay-complex-practical/pair-0/replay" in progress
+    assert "The others are done" in progress
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nothing"], "there is no study nothing"),
+        (["primary", "--set", "dmi=3"], "nearest setting is dim"),
+        (["primary", "--rule", "best"], "balance, validated"),
+        (["primary", "--executor", "cluster"], "no executor"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(arguments: list[str], told: str) -> None:
+    code, _, error = run(*arguments)
+    assert code == 2
+    assert told in error
+    assert len(error.strip().splitlines()) == 1
