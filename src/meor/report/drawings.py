@@ -135,7 +135,9 @@ def _tau_bracket(canvas: Canvas, x: Scale, tau: float) -> None:
     canvas.line(start, 9, end, 9, "bracket")
     canvas.line(start, 5, start, 13, "bracket")
     canvas.line(end, 5, end, 13, "bracket")
-    canvas.text(end + 6, 13, f"τ = {number(tau, 3)} in score", "tiny muted")
+    beyond = end + 110 > canvas.width
+    at, anchor = (start - 8, "end") if beyond else (end + 6, "start")
+    canvas.text(at, 13, f"τ = {number(tau, 3)} in score", "tiny muted", anchor)
 
 
 BIN = 4.0

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from meor.report.page import Figure
 from meor.report.svg import NARROW, WIDE, Canvas, Scale, padded, tick_labels
-from meor.report.words import clipped, number, short, signed
+from meor.report.words import MINUS, clipped, number, short, signed
 
 ROW = 24
 
@@ -101,35 +101,33 @@ class FrontierLine:
 def frontier(lines: Sequence[FrontierLine], width: float) -> Canvas:
     """Up and to the right is better: old facts kept against newcomers learned."""
     wide = width > NARROW
-    height = 430.0 if wide else 380.0
+    height = 440.0 if wide else 390.0
     canvas = Canvas(width, height)
     points = [point for line in lines for point in line.points]
-    x_range = padded([v for p in points for v in (p.x_low, p.x_high)])
-    y_range = padded([v for p in points for v in (p.y_low, p.y_high)])
-    x = Scale(*x_range, 52, width - (92 if wide else 12))
-    y = Scale(*y_range, height - 46, 14)
-    _x_axis(canvas, x, 14, height - 46, 6 if wide else 4)
-    _y_axis(canvas, y, 52, x.end, 6)
+    # Ranges follow the means: with few pairs an interval may be wider than everything there is to see.
+    x = Scale(*padded([point.x for point in points], pad=0.14), 50, width - 10)
+    y = Scale(*padded([point.y for point in points], pad=0.14), height - 46, 24)
+    _x_axis(canvas, x, 24, height - 46, 6 if wide else 4)
+    _y_axis(canvas, y, 50, x.end, 6)
     canvas.text((x.start + x.end) / 2, height - 8, "A_TN: newcomers learned →", "muted", "middle")
-    canvas.text(4, 10, "H_cur ↑", "muted")
+    canvas.text(0, 12, "H_cur: old facts kept ↑", "muted")
     for line in lines:
-        _frontier_line(canvas, line, x, y, wide)
+        _frontier_line(canvas, line, x, y, labelled=line is lines[-1])
     return canvas
 
 
-def _frontier_line(canvas: Canvas, line: FrontierLine, x: Scale, y: Scale, wide: bool) -> None:
+def _frontier_line(canvas: Canvas, line: FrontierLine, x: Scale, y: Scale, *, labelled: bool) -> None:
     tone = f"m{line.tone}"
     for point in line.points:
-        canvas.line(x(point.x_low), y(point.y), x(point.x_high), y(point.y), f"cross {tone}")
-        canvas.line(x(point.x), y(point.y_low), x(point.x), y(point.y_high), f"cross {tone}")
+        left, right = (x(x.held(value)) for value in (point.x_low, point.x_high))
+        low, high = (y(y.held(value)) for value in (point.y_low, point.y_high))
+        canvas.line(left, y(point.y), right, y(point.y), f"cross {tone}")
+        canvas.line(x(point.x), low, x(point.x), high, f"cross {tone}")
     canvas.path([(x(p.x), y(p.y)) for p in line.points], f"curve {tone}")
     for point in line.points:
         canvas.mark(x(point.x), y(point.y), line.tone, f"mark {tone}")
-        if wide and point.label:
-            canvas.text(x(point.x) + 7, y(point.y) - 6, point.label, "tiny muted")
-    if wide and line.points:
-        last = line.points[-1]
-        canvas.text(x(last.x) + 8, y(last.y) + 12, line.name, f"strong ink-{tone}")
+        if labelled and point.label:
+            canvas.text(x(point.x) + 7, y(point.y) - 6, point.label, f"tiny strong ink-{tone}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +178,7 @@ def _loss_panel(
         canvas.rect(middle - bar / 2, y(loss.old), bar, y(loss.cur) - y(loss.old), "fill-new")
         canvas.line(middle - bar / 2 - 4, y(loss.old), middle + bar / 2 + 4, y(loss.old), "level-old")
         canvas.text(
-            middle, y(loss.old) - 6, f"{MINUS_SIGN}{number(loss.old - loss.cur, 3)}", "tiny ink-new", "middle"
+            middle, y(loss.old) - 6, f"{MINUS}{number(loss.old - loss.cur, 3)}", "tiny ink-new", "middle"
         )
         canvas.text(
             middle,
@@ -189,9 +187,6 @@ def _loss_panel(
             "muted",
             "middle",
         )
-
-
-MINUS_SIGN = "−"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +236,11 @@ def _y_axis(canvas: Canvas, scale: Scale, left: float, right: float, about: int)
     for tick, label in zip(ticks, tick_labels(ticks), strict=True):
         canvas.line(left, scale(tick), right, scale(tick), "grid")
         canvas.text(left - 6, scale(tick) + 4, label, "tiny muted", "end")
+
+
+def swatch(shape: int) -> str:
+    """The name of a method's mark in a legend."""
+    return f"mark m{shape}"
 
 
 def coefficient_label(multiple: float) -> str:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from meor import __version__
 from meor.report.page import Page
+from meor.report.svg import legend_mark
 from meor.report.words import symbols
 
 REPORT = "report.html"
@@ -28,6 +29,7 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.filters["symbols"] = symbols
+    environment.globals["legend_mark"] = legend_mark
     style, script = _asset("style.css"), _asset("sort.js")
     return environment.get_template("report.html").render(
         page=page,

@@ -23,6 +23,7 @@ class Card:
     value: str
     meaning: str
     tone: str = ""  # "", "old" or "new": whose colour it wears
+    spread: str = ""  # its interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Cell:
     text: str
     sort: float | str | None = None
     tone: str = ""  # "", "good", "bad", "muted", "new", "old"
+    below: str = ""  # a second, smaller line
 
 
 @dataclass(frozen=True, slots=True)

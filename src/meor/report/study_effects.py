@@ -50,6 +50,7 @@ def effects(data: StudyData) -> Section:
         named = where(data, setting)
         if not many:
             blocks.append(_forest(_within(setting), data.head, named))
+        blocks.append(study_tables.paired_short(setting.comparisons, data.head, named))
         blocks.append(study_tables.paired(setting.comparisons, data.head, named))
         blocks.extend(Prose(text, "missing") for text in setting.uncompared)
         if any(each.active_share is not None for each in setting.comparisons):
@@ -130,9 +131,10 @@ def frontier_section(data: StudyData) -> tuple[Section, ...]:
                 ),
                 "Each curve starts at replay and goes through multiples of the method's balanced "
                 "coefficient. Up and to the "
-                "right is better. Crosses are two-sided 95 % intervals over pairs.",
+                "right is better. Thin crosses are two-sided 95 % intervals over pairs, cut at the frame. "
+                f"Labels are the multiples of {lines[-1].name}.",
                 partial(figures.frontier, lines),
-                tuple((f"mark m{line.tone}", line.name) for line in lines),
+                tuple((figures.swatch(line.tone), line.name) for line in lines),
             )
         )
         if data.head in methods:

@@ -134,11 +134,11 @@ def _cards(main: Setting, head: str | None) -> Cards:
         spread = (
             ""
             if found is None or found.interval is None
-            else f" {interval(found.interval.low, found.interval.high)}"
+            else interval(found.interval.low, found.interval.high)
         )
         value = number(found.mean if found else None)
         cards.append(
-            Card(f"{name}, {method_name(level.method)}", value, f"{meaning}.{spread}", TONES.get(name, ""))
+            Card(f"{name}, {method_name(level.method)}", value, meaning, TONES.get(name, ""), spread)
         )
     return Cards(tuple(cards))
 

@@ -19,8 +19,8 @@ def absolute(setting: Setting, where: str) -> Table:
     columns = (
         Column("method"),
         *(Column(name, numeric=True) for name in ABSOLUTE),
-        Column("coefficient λ", numeric=True),
-        Column("active records", numeric=True),
+        Column("λ", numeric=True, hint="what multiplies the penalty"),
+        Column("active", numeric=True, hint="share of penalty records with an excess"),
         Column("pairs", numeric=True),
     )
     return Table(
@@ -37,8 +37,8 @@ def _absolute_row(found: MethodLevels) -> tuple[Cell, ...]:
         if level is None:
             cells.append(Cell(ABSENT, None, "muted"))
             continue
-        spread = "" if level.interval is None else f" {interval(level.interval.low, level.interval.high)}"
-        cells.append(Cell(f"{number(level.mean)}{spread}", level.mean))
+        spread = "" if level.interval is None else interval(level.interval.low, level.interval.high)
+        cells.append(Cell(number(level.mean), level.mean, below=spread))
     return (
         Cell(method_name(found.method)),
         *cells,
@@ -55,8 +55,7 @@ def paired(comparisons: Sequence[Comparison], head: str, where: str) -> Table:
         Column("effect"),
         Column("mean", numeric=True),
         Column("lower bound", numeric=True, hint="one-sided 95 % Student t"),
-        Column("two-sided 95 %", numeric=True, sortable=False, hint="Student t"),
-        Column("BCa 95 %", numeric=True, sortable=False, hint="bias-corrected accelerated bootstrap"),
+        Column("two-sided 95 %, BCa below", numeric=True, sortable=False, hint="Student t; BCa bootstrap"),
         Column("W/T/L", numeric=True, sortable=False, hint="pairs won, tied, lost at full precision"),
         Column("verdict"),
     )
@@ -66,8 +65,10 @@ def paired(comparisons: Sequence[Comparison], head: str, where: str) -> Table:
             Cell(effect_name(name)),
             Cell(signed(found.mean), found.mean),
             Cell(signed(found.lower), found.lower),
-            Cell(interval(found.interval.low, found.interval.high)),
-            Cell(interval(found.bca.low, found.bca.high)),
+            Cell(
+                interval(found.interval.low, found.interval.high),
+                below=interval(found.bca.low, found.bca.high),
+            ),
             Cell(found.wtl),
             verdict(name, found),
         )
@@ -80,7 +81,37 @@ def paired(comparisons: Sequence[Comparison], head: str, where: str) -> Table:
         "so up is "
         "good everywhere. An exact tie usually means that the penalty never acted."
     )
-    return Table(f"Paired effects of {method_name(head)}{where}", columns, rows, note)
+    return Table(f"Every paired effect of {method_name(head)}{where}", columns, rows, note, folded=True)
+
+
+SHORT = ("H_cur", "H_old", "D_MCI", "A_TN")
+
+
+def paired_short(comparisons: Sequence[Comparison], head: str, where: str) -> Table:
+    """One row a comparator: means, with one-sided lower bounds below them."""
+    columns = (
+        Column("against"),
+        *(Column(effect_name(name), numeric=True) for name in SHORT),
+        Column(
+            "W/T/L", numeric=True, sortable=False, hint="pairs won, tied, lost on H_cur at full precision"
+        ),
+    )
+    rows = tuple(
+        (
+            Cell(method_name(each.comparator)),
+            *(_short_effect(name, each.effects.get(name)) for name in SHORT),
+            Cell(each["H_cur"].wtl if "H_cur" in each.effects else ABSENT),
+        )
+        for each in comparisons
+    )
+    title = f"{method_name(head)} minus the other, one-sided 95 % lower bound below{where}"
+    return Table(title, columns, rows)
+
+
+def _short_effect(name: str, found: Effect | None) -> Cell:
+    if found is None:
+        return Cell(ABSENT, None, "muted")
+    return Cell(signed(found.mean), found.mean, verdict(name, found).tone, f"≥ {signed(found.lower)}")
 
 
 def verdict(name: str, found: Effect) -> Cell:

@@ -84,6 +84,10 @@ class Scale:
         span = self.high - self.low or 1.0
         return self.start + (value - self.low) / span * (self.end - self.start)
 
+    def held(self, value: float) -> float:
+        """The value, or the end of the range it lies beyond."""
+        return min(max(value, self.low), self.high)
+
     def ticks(self, about: int = 5) -> list[float]:
         """Round values inside the range."""
         span = self.high - self.low
@@ -95,6 +99,13 @@ class Scale:
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [0.0 if n == 0 else n * step for n in range(first, last + 1)]
+
+
+def legend_mark(shape: int) -> Markup:
+    """The mark of a method, alone."""
+    canvas = Canvas(16, 12)
+    canvas.mark(8, 6, shape, f"mark m{shape}", 5)
+    return Markup("").join(canvas.parts)
 
 
 def padded(values: list[float], *, include: tuple[float, ...] = (), pad: float = 0.06) -> tuple[float, float]:

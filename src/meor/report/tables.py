@@ -66,11 +66,10 @@ def worst_displaced(found: Sequence[Displaced], entity: Label, relation: Label, 
     columns = (
         Column("question"),
         Column("answer"),
+        Column("newcomers now before it", sortable=False),
+        Column("rank", numeric=True, hint="among old entities, then among all"),
+        Column("lost", numeric=True, hint="reciprocal rank lost"),
         Column("update", numeric=True),
-        Column("rank among old", numeric=True),
-        Column("rank now", numeric=True),
-        Column("reciprocal rank lost", numeric=True),
-        Column("newcomers before it", sortable=False),
     )
     rows = []
     for each in found:
@@ -81,32 +80,34 @@ def worst_displaced(found: Sequence[Displaced], entity: Label, relation: Label, 
             (
                 Cell(asked(each.fact, each.side, entity, relation)),
                 Cell(entity(each.answer)),
-                Cell(str(each.update), each.update),
-                Cell(count(each.old), each.old),
-                Cell(count(each.cur), each.cur),
-                Cell(number(each.lost, 3), each.lost),
                 Cell(f"{', '.join(names)}{more}" if names else count(ahead), None, "new"),
+                Cell(f"{count(each.old)} → {count(each.cur)}", ahead),
+                Cell(number(each.lost, 3), each.lost),
+                Cell(str(each.update), each.update),
             )
         )
-    return Table("The old answers that lost most", columns, tuple(rows))
+    told = (
+        "Rank: among old entities, then among all. Lost: reciprocal rank. An answer is listed at most twice."
+    )
+    return Table("The old answers that lost most", columns, tuple(rows), told)
 
 
 def harmful(evidence: Evidence, entity: Label, relation: Label) -> Table:
     """Newcomers by what they cost, with questions they harm."""
     columns = (
         Column("newcomer"),
-        Column("admitted at", numeric=True),
-        Column("old answers it stands before", numeric=True),
-        Column("reciprocal rank it costs", numeric=True, hint="shared evenly among the newcomers ahead"),
-        Column("worst harm: question, answer, its rank", sortable=False),
+        Column("worst harm: question, answer, rank", sortable=False),
+        Column("passes", numeric=True, hint="old answers it stands before"),
+        Column("costs", numeric=True, hint="reciprocal rank, shared evenly among the newcomers ahead"),
+        Column("update", numeric=True),
     )
     rows = [
         (
             Cell(entity(each.id), None, "new"),
-            Cell(str(each.update), each.update),
+            Cell(_harms(evidence.harms.get(each.id, ()), entity, relation)),
             Cell(count(each.displaced), each.displaced),
             Cell(number(each.charge, 2), each.charge),
-            Cell(_harms(evidence.harms.get(each.id, ()), entity, relation)),
+            Cell(str(each.update), each.update),
         )
         for each in evidence.newcomers
     ]
@@ -116,7 +117,8 @@ def harmful(evidence: Evidence, entity: Label, relation: Label) -> Table:
         if charged == displaced
         else (f"Counted on the {count(charged)} displaced questions that lost most, of {count(displaced)}.")
     )
-    return Table("The newcomers that cost most", columns, tuple(rows), note)
+    told = "Passes: old answers it stands before. Costs: reciprocal rank, shared among the newcomers ahead."
+    return Table("The newcomers that cost most", columns, tuple(rows), f"{told} {note}".strip())
 
 
 def _harms(harms: Sequence[Harm], entity: Label, relation: Label) -> str:
