@@ -17,10 +17,10 @@ from torch import Tensor
 from meor.backbone.base import Geometry
 from meor.backbone.loss import Table
 from meor.backbone.outrankers import Outrankers, outrankers
-from meor.backbone.screen import Candidates
+from meor.backbone.screen import LARGEST, SMALLEST, Candidates
 from meor.objective.comparison import Comparison, require_finite
 from meor.objective.frozen import Frozen
-from meor.objective.kernels import add_row_gradients, by_row, newcomer_pressures
+from meor.objective.kernels import add_row_gradients, by_row, narrow_rows, newcomer_pressures
 from meor.typing import Floats, Ids
 
 
@@ -65,7 +65,7 @@ class Tiles:
     @classmethod
     def of(cls, row_NW: Floats, geometry: Geometry, memory: int) -> Tiles:
         size = max(64, memory // (24 * row_NW.shape[1]))
-        whole = Candidates.prepare(geometry, row_NW) if len(row_NW) <= size else None
+        whole = _prepare(geometry, row_NW) if len(row_NW) <= size else None
         return cls(row_NW, size, whole)
 
     def prepared(self, geometry: Geometry) -> Iterator[tuple[int, Candidates]]:
@@ -73,7 +73,19 @@ class Tiles:
             yield 0, self.whole
             return
         for first in range(0, len(self.row), self.size):
-            yield first, Candidates.prepare(geometry, self.row[first : first + self.size])
+            yield first, _prepare(geometry, self.row[first : first + self.size])
+
+
+def _prepare(geometry: Geometry, row_NW: Floats) -> Candidates:
+    """What `Candidates.prepare` gives, in one sweep where it can: these rows are new at every step."""
+    if geometry is not Geometry.DOT or row_NW.dtype != np.float64 or not len(row_NW):
+        return Candidates.prepare(geometry, row_NW)
+    narrow, norm, largest = np.empty(row_NW.shape, np.float32), np.empty(len(row_NW)), np.empty(len(row_NW))
+    narrow_rows(row_NW, narrow, norm, largest)
+    top = largest.max()
+    if not (np.isfinite(norm).all() and (SMALLEST < top < LARGEST or top == 0)):
+        return Candidates.prepare(geometry, row_NW)
+    return Candidates(geometry, row_NW, torch.from_numpy(narrow).T, norm * (1 + 1e-12))
 
 
 def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids) -> Outrankers:
