@@ -119,9 +119,12 @@ def rank_update_incrementally(
     """
     chosen = tuple(filter_splits)
     known = EvaluationFilter.through(stream, update, chosen)
-    fresh = EvaluationFilter.from_facts(stream.snapshots[update].facts(chosen), len(stream.relations))
-    before = EvaluationFilter.through(stream, update - 1, chosen)
     n_old, n_cur = _universes(stream, update)
+    now = stream.snapshots[update].facts(chosen)
+    # Only a new fact between old entities takes an old candidate out of an old query: there are few.
+    settled = now[(now[:, 0] < n_old) & (now[:, 2] < n_old)]
+    fresh = EvaluationFilter.from_facts(settled, len(stream.relations))
+    before = EvaluationFilter.through(stream, update - 1, chosen)
     found: list[Ranks] = []
     for last in previous:
         asked = occurrences(stream, update, last.occurrences.side, split)
@@ -146,20 +149,19 @@ def _ahead_and_newly_known(
     affected = np.flatnonzero(end > start)
     if not len(affected):
         return gone
-    entity = _rows(model, n_old)
-    query = _queries(model, asked.select(affected))
     answers = fresh.on(asked.side).answer
-    for row, q in enumerate(affected):
-        now = answers[start[q] : end[q]]
-        earlier = before.on(asked.side).of(int(asked.anchor[q]), int(asked.relation[q]))
-        answer = int(asked.answer[q])
-        column = np.setdiff1d(now[now < n_old], np.append(earlier, answer))
-        pairs = np.append(column, answer)
-        score = exact_scores(
-            model.backbone.geometry, np.repeat(query[row : row + 1], len(pairs), 0), entity, pairs
-        )
-        ahead = (score[:-1] > score[-1]) | ((score[:-1] == score[-1]) & (column < answer))
-        gone[q] = ahead.sum()
+    pairs = [(q, candidate) for q in affected for candidate in answers[start[q] : end[q]]]
+    of, candidate = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
+    earlier_start, earlier_end = before.on(asked.side).bounds(asked.anchor[of], asked.relation[of])
+    earlier = before.on(asked.side).answer
+    known = [candidate[i] in earlier[earlier_start[i] : earlier_end[i]] for i in range(len(of))]
+    chosen = ~np.array(known) & (candidate != asked.answer[of])
+    of, candidate = of[chosen], candidate[chosen]
+    entity, query = _rows(model, n_old), _queries(model, asked.select(of))
+    score = exact_scores(model.backbone.geometry, query, entity, candidate)
+    own = exact_scores(model.backbone.geometry, query, entity, asked.answer[of])
+    ahead = (score > own) | ((score == own) & (candidate < asked.answer[of]))
+    np.add.at(gone, of[ahead], 1)
     return gone
 
 
