@@ -9,14 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from meor.objective.records import penalty_records
 from meor.report.record import _comparison
 from meor.run.config import Config
+from meor.run.records_file import write_records
 from meor.run.runner import Resources
 from meor.run.session import start
 from meor.run.view import RunView
@@ -60,20 +59,7 @@ def penalized_folder(run_folder: Path) -> Path:
     stream = view.stream()
     for update in view.updates[1:]:
         found = penalty_records(_comparison(view.config, stream, update), view.model(update))
-        cohort, rows = found.comparison.cohort, np.flatnonzero(found.eligible)
-        columns = {
-            **{name: cohort.fact[rows, at] for at, name in enumerate(("head", "relation", "tail"))},
-            "side": pa.array([("head", "tail")[side] for side in cohort.side[rows]]),
-            "n_newcomers": cohort.n_newcomers[rows],
-            "iqr": found.scale.iqr[rows],
-            "mad": found.scale.mad[rows],
-            "tau": found.scale.tau[rows],
-            "u_new": found.new[rows],
-            "u_old": found.reference[rows],
-            "excess": found.excess[rows],
-            "active": found.active[rows],
-        }
-        pq.write_table(pa.table(columns), folder / f"update-{update}" / "records.parquet")
+        write_records(folder / f"update-{update}" / "records.parquet", found)
         relist(folder, f"update-{update}/records.parquet")
     return folder
 

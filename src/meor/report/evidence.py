@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from meor.errors import MeorError
 from meor.evaluation.audit import Newcomer
-from meor.evaluation.blame import blame, name_newcomers
 from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
-from meor.evaluation.endpoints import select
 from meor.evaluation.rank import Ranks
+from meor.report.culprits import Harm, harms_of, named, newcomers_of, varied
 from meor.report.drawings import Crowd
 from meor.report.figures import Loss, Step
-from meor.run.layout import RANKS, update_name
+from meor.run.layout import RANKS, VOCABULARY, update_name
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
-from meor.typing import Floats, Role, Side, Split
+from meor.typing import Floats, Role, Split
 
 LISTED = 12
 """Displaced answers and newcomers that a report names."""
@@ -28,11 +28,8 @@ LISTED = 12
 SEARCHED = 600
 """Worst cases in which the harm of a listed newcomer is looked for."""
 
-HARMS = 2
 SMALL = 5e-4
 """Changes among old entities below this are not drawn."""
-CHARGED = 40_000
-"""Displaced queries whose newcomers are counted; beyond, those that lost most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +39,6 @@ class Example:
     fact: tuple[int, int, int]
     head_missing: bool
     crowds: tuple[Crowd, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Harm:
-    """One old query that a newcomer passed."""
-
-    fact: tuple[int, int, int]
-    side: Side
-    old: int
-    cur: int
-
-    @property
-    def answer(self) -> int:
-        return self.fact[self.side.answer_column]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +71,9 @@ def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None
     if stream is not None:
         by = tables(stream, ranks)
         try:
-            found = _named(view, stream, found)
-            newcomers, charged = _newcomers(view, stream, ranks)
-            harms = _harms(newcomers, found)
+            found = named(view, stream, found)
+            newcomers, charged = newcomers_of(view, stream, ranks, LISTED)
+            harms = harms_of(newcomers, found)
         except MeorError as error:
             reason = str(error)
     return Evidence(
@@ -98,7 +81,7 @@ def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None
         total=tally(ranks),
         steps=_steps(ranks),
         example=_example(ranks, counts),
-        worst=_varied(found),
+        worst=varied(found, LISTED),
         newcomers=newcomers,
         tables=by,
         charged_of=charged,
@@ -120,10 +103,6 @@ def ranks_of(view: RunView) -> tuple[Split, tuple[Ranks, ...]]:
 
 def entity_counts(view: RunView) -> list[int]:
     """|E_u| by update, from the vocabulary that the run carries."""
-    import pyarrow.parquet as pq
-
-    from meor.run.layout import VOCABULARY
-
     table = pq.ParquetFile(view.verified(VOCABULARY)).read(["kind", "admitted_at"])
     admitted = np.array(
         [
@@ -202,75 +181,3 @@ def _example(ranks: Sequence[Ranks], counts: Sequence[int]) -> Example | None:
     if not any(crowd.ahead_new for crowd in crowds):
         return None
     return Example(key[:3], key[3] == 0, crowds)
-
-
-def _named(view: RunView, stream: Stream, found: Sequence[Displaced]) -> tuple[Displaced, ...]:
-    splits = _filter_splits(view)
-    named = list(found)
-    for update in sorted({each.update for each in found}):
-        place = [index for index, each in enumerate(found) if each.update == update]
-        told = name_newcomers(stream, view.model(update), [found[i] for i in place], filter_splits=splits)
-        for index, each in zip(place, told, strict=True):
-            named[index] = each
-    return tuple(named)
-
-
-def _varied(found: Sequence[Displaced]) -> tuple[Displaced, ...]:
-    """The worst cases, an answer at most twice: a list of one answer teaches nothing."""
-    chosen: list[Displaced] = []
-    seen: dict[int, int] = defaultdict(int)
-    for each in found:
-        seen[each.answer] += 1
-        if seen[each.answer] <= 2 and len(chosen) < LISTED:
-            chosen.append(each)
-    return tuple(chosen)
-
-
-def _harms(newcomers: Sequence[Newcomer], found: Sequence[Displaced]) -> dict[int, tuple[Harm, ...]]:
-    harms: dict[int, list[Harm]] = {each.id: [] for each in newcomers}
-    for each in found:
-        for entity in each.newcomers:
-            mine = harms.get(entity)
-            if mine is not None and len(mine) < HARMS:
-                mine.append(Harm(each.fact, each.side, each.old, each.cur))
-    return {entity: tuple(mine) for entity, mine in harms.items()}
-
-
-def _newcomers(
-    view: RunView, stream: Stream, ranks: Sequence[Ranks]
-) -> tuple[tuple[Newcomer, ...], tuple[int, int]]:
-    """The newcomers that stand before most old answers, and how many queries that was counted on."""
-    lost = [np.where(each.occurrences.role == Role.HISTORICAL, _lost(each), 0.0) for each in ranks]
-    everything = np.concatenate(lost)
-    displaced = int(np.count_nonzero(everything > 0))
-    least = 0.0
-    if displaced > CHARGED:
-        least = float(np.partition(everything, len(everything) - CHARGED)[len(everything) - CHARGED])
-    found: dict[int, Newcomer] = {}
-    charged = 0
-    for each, mine in zip(ranks, lost, strict=True):
-        chosen = (mine > 0) & (mine >= least)
-        charged += int(np.count_nonzero(chosen))
-        update = each.occurrences.update
-        told = blame(stream, view.model(update), select(each, chosen), filter_splits=_filter_splits(view))
-        for index in np.flatnonzero(told.displaced):
-            entity = told.first + int(index)
-            before = found.get(entity, Newcomer(entity, update, 0, 0.0))
-            found[entity] = Newcomer(
-                entity,
-                update,
-                before.displaced + int(told.displaced[index]),
-                before.charge + float(told.charge[index]),
-            )
-    most = sorted(found.values(), key=lambda each: (-each.charge, -each.displaced, each.id))[:LISTED]
-    return tuple(most), (charged, displaced)
-
-
-def _lost(ranks: Ranks) -> Floats:
-    """Reciprocal rank lost to newcomers; 0 where the answer is one."""
-    old = np.where(ranks.old > 0, ranks.old, ranks.cur)
-    return np.asarray(1 / old - 1 / ranks.cur)
-
-
-def _filter_splits(view: RunView) -> tuple[Split, ...]:
-    return tuple(Split(name) for name in view.config.evaluation.filter_splits)

@@ -12,7 +12,7 @@ from meor.report import drawings, figures, tables
 from meor.report.evidence import Evidence, gather
 from meor.report.page import Block, Prose, Section, Template
 from meor.report.record import RecordView, Summary, levels, record, summaries
-from meor.report.words import clipped, count, listed, method_name, number, plural, query, share
+from meor.report.words import clipped, count, number, plural, share
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 
@@ -45,7 +45,9 @@ class Told:
     relation: tables.Label
 
 
-def read(view: RunView, data_dir: Path | None, say: Callable[[str], None]) -> Told:
+def read(
+    view: RunView, data_dir: Path | None, say: Callable[[str], None], *, records_of: RunView | None = None
+) -> Told:
     """Everything that can be read; what cannot is said, with the reason."""
     stream: Stream | None = None
     missing = ""
@@ -71,7 +73,7 @@ def read(view: RunView, data_dir: Path | None, say: Callable[[str], None]) -> To
         evidence,
         found,
         matched,
-        summaries(view),
+        summaries(records_of or view),
         missing,
         names["entity"].__getitem__,
         names["relation"].__getitem__,
@@ -148,86 +150,6 @@ def displaced(told: Told | None, run_words: str) -> Section:
         blocks.append(Prose("Who bears it. A loss that falls on few is not seen in a mean."))
         blocks.extend(tables.tallies(table, told.relation) for table in reversed(evidence.tables))
     return Section("displaced", title, tuple(blocks))
-
-
-def growth_drawing(told: Told | None) -> tuple[Block, ...]:
-    example = told.evidence.example if told is not None and told.evidence is not None else None
-    if told is None or example is None:
-        return (
-            Prose("No old question is passed by a newcomer, so there is no admission to draw.", "missing"),
-        )
-    head, relation, tail = example.fact
-    answer = told.entity(head if example.head_missing else tail)
-    asked = query(
-        told.entity(head), told.relation(relation), told.entity(tail), head_missing=example.head_missing
-    )
-    first, last = example.crowds[0], example.crowds[-1]
-    ranks = ", ".join(count(1 + crowd.ahead_old + crowd.ahead_new) for crowd in example.crowds)
-    return (
-        figures.figure(
-            "How admission grows the candidate universe",
-            f"The question {asked} with the answer {answer}. Its rank is {count(1 + first.ahead_old)} "
-            "before update "
-            f"{first.update} and then {ranks} as the universe grows from {count(first.n_old)} to "
-            f"{count(last.n_cur)} "
-            "entities.",
-            f"A real question of this run: {asked}, answer: {answer}. Blue squares are old entities before "
-            "the answer, "
-            "orange ones newcomers of that update; the diamond is the answer. It was chosen because "
-            "newcomers pass "
-            "it at every turn; the tables below say how common that is.",
-            partial(drawings.growth, example.crowds, first.n_old, answer),
-            (("fill-old", "known before"), ("fill-new", "admitted at this update"), ("answer", "the answer")),
-        ),
-    )
-
-
-def excess_drawing(told: Told | None) -> tuple[Block, ...]:
-    found = told.record if told is not None else None
-    if told is None or found is None:
-        why = (
-            told.missing
-            if told is not None and told.missing
-            else "no replay question has newcomers to compare."
-        )
-        return (Prose(f"What MEOR compares cannot be drawn: {why}", "missing"),)
-    drawing = found.drawing
-    asked = tables.asked(found.fact, found.side, told.entity, told.relation)
-    method = told.view.config.method
-    own = (
-        f"A real record of this run ({method_name(method)})."
-        if found.of_the_run
-        else "This run has no penalty; drawn is what MEOR would have seen at its weights."
-    )
-    ahead = [told.entity(e) for e in found.strongest]
-    names = f" Newcomers ahead: {listed(ahead, 5)}." if ahead else ""
-    verdict = (
-        f"they exceed it by {number(drawing.excess, 3)}, which is what the penalty squares"
-        if drawing.excess > 0
-        else "they do not exceed it, so there is no penalty"
-    )
-    return (
-        figures.figure(
-            "How MEOR compares newcomers with matched old entities",
-            f"Score gaps to the answer {drawing.answer} in units of tau for newcomers and "
-            f"{len(drawing.strips) - 1} "
-            f"matched draws of old entities. Newcomer pressure {number(drawing.strips[0].pressure, 3)}, mean "
-            f"reference {number(drawing.reference, 3)}, excess {number(drawing.excess, 3)}.",
-            f"{own} Update {found.update}, question {asked}, answer {drawing.answer}. Right of the "
-            "answer's line stand "
-            f"candidates that score above it; a triangle marks the pressure U of a row. Newcomers press with "
-            f"{number(drawing.strips[0].pressure, 3)}, structurally matched old entities with "
-            f"{number(drawing.reference, 3)} on average: {verdict}.{names} The record stands at the upper "
-            "tenth of "
-            "excess, so it shows the mechanism more clearly than most do.",
-            partial(drawings.comparison, drawing),
-            (("fill-new", "newcomers"), ("fill-old", "matched old entities"), ("answer", "the answer")),
-        ),
-    )
-
-
-def drawn(told: Told | None) -> Section:
-    return Section("how", "How it works, on a real question", (*growth_drawing(told), *excess_drawing(told)))
 
 
 def matched(told: Told | None) -> Section:

@@ -6,7 +6,6 @@ would have seen, and the report says that it is this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +15,15 @@ import torch
 
 from meor.backbone import Model
 from meor.cohort.draw import N_LEVELS
-from meor.objective.comparison import Comparison, Settings, sample_records
+from meor.objective.comparison import Comparison, sample_records
 from meor.objective.pressure import pressure
 from meor.objective.records import penalty_records
-from meor.objective.variants import MEOR, VARIANTS, Variant
+from meor.objective.variants import VARIANTS
 from meor.report.drawings import ExcessDrawing, Levels, Strip
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
 from meor.run.prepare import buffer_of
+from meor.run.records_file import comparison_of
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.typing import Floats, Ids, Side
@@ -109,7 +109,8 @@ def _record(view: RunView, stream: Stream, update: int) -> RecordView | None:
         return None
     model = view.model(update)
     records = penalty_records(comparison, model)
-    difference = np.where(comparison.eligible, records.new - records.reference, -np.inf)
+    subtracted = records.reference if comparison.variant.centered else 0.0
+    difference = np.where(comparison.eligible, records.new - subtracted, -np.inf)
     order = np.argsort(difference, kind="stable")[::-1]
     active = int(np.count_nonzero(difference > 0))
     x = int(order[active // 10 if active else 0])
@@ -152,31 +153,16 @@ def _strip(name: str, gap: Floats, ids: Ids, comparison: Comparison, tone: str) 
 
 
 def _comparison(config: Config, stream: Stream, update: int) -> Comparison:
-    penalty = config.penalty
-    settings = Settings(
-        beta=penalty.beta,
-        draws=penalty.draws,
-        scale_sample=penalty.scale_sample,
-        signature=penalty.signature,
-        eta=penalty.mad_weight,
-        epsilon=penalty.epsilon,
-        detach_reference=penalty.detach_reference,
-    )
-    fact = buffer_of(config, stream, update).fact
-    return Comparison.build(
-        stream, update, fact, run=config.seed, variant=variant_of(config), settings=settings
-    )
-
-
-def variant_of(config: Config) -> Variant:
-    """The run's own penalty; MEOR where it has none."""
-    return VARIANTS.get(config.method, MEOR)
+    return comparison_of(config, stream, update, buffer_of(config, stream, update).fact)
 
 
 def _rows(view: RunView, update: int) -> dict[str, Any] | None:
     name = f"{update_name(update)}/{RECORDS}"
     if not view.has(name):
         return None
-    wanted: Sequence[str] = ("tau", "u_new", "u_old", "excess", "active")
-    table = pq.ParquetFile(view.verified(name)).read(list(wanted))
-    return {column: table[column].to_numpy() for column in wanted}
+    wanted = ("tau", "u_new", "u_old", "excess", "active")
+    table = pq.ParquetFile(view.verified(name), memory_map=False).read(list(wanted))
+    eligible = ~np.array(table["tau"].is_null().to_pylist(), dtype=bool)  # nothing was compared otherwise
+    return {
+        column: np.array(table[column].to_pylist(), dtype=object)[eligible].astype(float) for column in wanted
+    }

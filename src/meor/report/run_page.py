@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from meor.report import parts, tables
+from meor.report.drawn import drawn
 from meor.report.evidence import entity_counts, losses
 from meor.report.figures import LossPanel
 from meor.report.page import Block, Card, Cards, Commands, Page, Prose, Section
@@ -45,7 +46,7 @@ def run_page(
         sections=(
             _endpoint_section(split_name, split),
             parts.lost_over_updates([panel], told, ""),
-            parts.drawn(told),
+            drawn(told),
             parts.displaced(told, ""),
             parts.matched(told),
             parts.limits(),

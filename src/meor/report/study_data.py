@@ -12,14 +12,15 @@ from meor.errors import MeorError, StudyError
 from meor.report.evidence import losses
 from meor.report.figures import Loss
 from meor.run.checkpoint import read_json
-from meor.run.layout import ENDPOINTS, is_run
+from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
 from meor.study.cell import MARK
-from meor.study.conduct import FAILURES, RUNS_FOLDER, SELECTION
+from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
 from meor.study.effects import Comparison, MethodLevels, compare, levels
 from meor.study.plan import Study
 from meor.study.rows import RUNS, UNREGULARIZED, Group, Row, read_rows, select
 
+COMMAND = "command.txt"
 METHOD_ORDER = ("replay", "calibration", "mmr", "uor", "shuffled", "uncentered", "meor")
 
 
@@ -43,6 +44,8 @@ class StudyData:
     head: str | None  # the method the study is about
     failures: dict[str, str]
     selection: tuple[dict[str, Any], ...]
+    balances: tuple[dict[str, Any], ...]
+    command: str  # as typed; may name places
     folders: tuple[Path, ...]  # where run folders may be
 
     def run(self, row: Row) -> RunView | None:
@@ -61,6 +64,7 @@ def read_study(folder: Path, runs: Path | None = None) -> StudyData:
     head = _head(rows)
     plan = Study.load(str(folder / MARK)) if (folder / MARK).is_file() else None
     failures, selection = _json(folder / FAILURES) or {}, _json(folder / SELECTION) or ()
+    command = folder / COMMAND
     places = ([runs] if runs is not None else []) + [folder, folder / RUNS_FOLDER]
     return StudyData(
         name=rows[0].study,
@@ -70,8 +74,15 @@ def read_study(folder: Path, runs: Path | None = None) -> StudyData:
         head=head,
         failures={str(key): str(value) for key, value in failures.items()},
         selection=tuple(selection),
+        balances=tuple(_json(folder / BALANCES) or ()),
+        command=command.read_text(encoding="utf-8").strip() if command.is_file() else "",
         folders=tuple(places),
     )
+
+
+def has_weights(view: RunView) -> bool:
+    """A study may drop the weights of finished runs; ranks and records stay."""
+    return all((view.path / update_name(update) / MODEL).is_file() for update in view.updates)
 
 
 def mean_losses(data: StudyData, setting: Setting, method: str) -> tuple[tuple[Loss, ...], int]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
-from meor.report import study_tables
 from meor.report.page import Block, Cell, Column, Commands, Prose, Section, Table
+from meor.report.paper_beside import beside_paper
 from meor.report.provenance import provenance
 from meor.report.study_data import StudyData
 from meor.report.words import method_name, number
 from meor.run.layout import versions
 from meor.run.view import RunView
 
+PLACES = ("--out", "--runs", "--data-dir", "--cache", "--executor", "--workers")
+"""Options of `meor study` that say where and not what."""
+
 
 def paper(data: StudyData) -> Section:
-    found = study_tables.beside_paper(data)
+    found = beside_paper(data)
     title = "The paper’s figures beside ours"
     if not found:
         return Section("paper", title, (Prose("The paper reports nothing for these settings.", "note"),))
@@ -52,7 +56,16 @@ def made(data: StudyData, view: RunView | None) -> Section:
 
 
 def _command(data: StudyData) -> tuple[str, str]:
-    return f"meor study {data.name}", "makes every run of this study again, or goes on where it stopped"
+    """What was typed, without this machine's places."""
+    words = shlex.split(data.command) or ["meor", "study", data.name]
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        name = word.partition("=")[0]
+        if not skip and name not in PLACES:
+            kept.append(word.rstrip("/").rsplit("/", 1)[-1] if "/" in word and "://" not in word else word)
+        skip = not skip and word in PLACES
+    return shlex.join(kept), "makes every run of this study again, or goes on where it stopped"
 
 
 def _selection(data: StudyData) -> Table:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from meor.errors import MeorError
 from meor.report import parts, study_tables
+from meor.report.drawn import drawn
 from meor.report.figures import LossPanel
 from meor.report.page import Block, Card, Cards, Page, Prose, Section
 from meor.report.run_page import TONES, stream_name
-from meor.report.study_data import Setting, StudyData, mean_losses, read_study
+from meor.report.study_data import Setting, StudyData, has_weights, mean_losses, read_study
 from meor.report.study_effects import effects, frontier_section, where
 from meor.report.study_made import made, paper
 from meor.report.words import MEANING, backbone_name, interval, listed, method_name, number, plural, signed
@@ -29,7 +30,8 @@ def study_page(
     data = read_study(folder, runs)
     main = data.settings[0]
     view = _shown_run(data, main)
-    told = parts.read(view, data_dir, say) if view is not None else None
+    records_of = _first_run(data, main, data.head)
+    told = parts.read(view, data_dir, say, records_of=records_of) if view is not None else None
     words = "" if view is None else f" (pair {view.config.seed}, {method_name(view.config.method)})"
     say("writing")
     streams = list(dict.fromkeys(stream_name(setting.group.stream) for setting in data.settings))
@@ -43,7 +45,7 @@ def study_page(
             effects(data),
             *frontier_section(data),
             parts.lost_over_updates(_panels(data, main), told, words),
-            parts.drawn(told),
+            drawn(told),
             parts.displaced(told, _one_run(view)),
             parts.matched(told),
             paper(data),
@@ -167,17 +169,21 @@ def _panels(data: StudyData, main: Setting) -> list[LossPanel]:
 
 
 def _shown_run(data: StudyData, main: Setting) -> RunView | None:
-    """The run that stands for the study where one is looked at closely: the head method's first pair."""
-    for method in (data.head, "replay"):
-        if method is None:
+    """The run that is looked at closely: the head method's, or replay's where only that has weights."""
+    found = [view for method in (data.head, "replay") if (view := _first_run(data, main, method)) is not None]
+    return next((view for view in found if has_weights(view)), found[0] if found else None)
+
+
+def _first_run(data: StudyData, main: Setting, method: str | None) -> RunView | None:
+    if method is None:
+        return None
+    for _, row in sorted(select(data.rows, main.group, method, main.rule).items()):
+        try:
+            view = data.run(row)
+        except MeorError:
             continue
-        for _, row in sorted(select(data.rows, main.group, method, main.rule).items()):
-            try:
-                view = data.run(row)
-            except MeorError:
-                continue
-            if view is not None:
-                return view
+        if view is not None:
+            return view
     return None
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meor.report.page import Cell, Column, Table
-from meor.report.study_data import Setting, StudyData
-from meor.report.tables import number_cell
+from meor.report.study_data import Setting
 from meor.report.words import ABSENT, effect_name, interval, method_name, number, share, short, signed
 from meor.study.effects import EFFECTS, PRESERVED, Comparison, Effect, MethodLevels
 from meor.study.frontier import EqualAcquisition
-from meor.study.paper import PaperTable, paper_tables
 
 ABSOLUTE = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
 
@@ -152,92 +150,3 @@ def equal_acquisition(found: Sequence[EqualAcquisition], where: str) -> Table:
     )
     note = "Each method at its best coefficient that reaches this A_TN, linear between grid points."
     return Table(f"H_cur at equal A_TN{where}", columns, rows, note)
-
-
-def beside_paper(data: StudyData) -> list[Table]:
-    """The paper's cells as printed, in columns of their own. Its -- stays --."""
-    found = []
-    printed = paper_tables()
-    for setting in data.settings:
-        where = f": {setting.group}, rule {setting.rule}"
-        group = setting.group
-        if group.stream == "ENTITY" and group.backbone == "complex" and group.host == "replay":
-            found.append(_paper_absolute(printed["absolute"], setting, where))
-            for name in ("effects", "ablation"):
-                found += _paper_effects(printed[name], setting, where)
-    found += _paper_transfer(printed["transfer"], data)
-    return [table for table in found if table.rows]
-
-
-def _paper_absolute(printed: PaperTable, setting: Setting, where: str) -> Table:
-    rows = []
-    for each in setting.levels:
-        if each.method in printed.rows:
-            cells = [Cell(method_name(each.method))]
-            for name in printed.columns:
-                level = each.levels.get(name)
-                cells += [number_cell(level.mean if level else None), _printed(printed, each.method, name)]
-            rows.append(tuple(cells))
-    return Table(f"Endpoints beside the paper's Table 2{where}", _pairs(printed.columns), tuple(rows))
-
-
-def _paper_effects(printed: PaperTable, setting: Setting, where: str) -> list[Table]:
-    rows = []
-    wanted = [column for column in printed.columns if column.split()[0] in EFFECTS]
-    for each in setting.comparisons:
-        if each.method != "meor" or each.comparator not in printed.rows:
-            continue
-        cells = [Cell(method_name(each.comparator))]
-        for column in wanted:
-            name, kind = column.split()
-            effect = each.effects.get(name)
-            ours = None if effect is None else effect.mean if kind == "mean" else effect.lower
-            cells += [number_cell(ours), _printed(printed, each.comparator, column)]
-        rows.append(tuple(cells))
-    title = f"Effects of MEOR beside the paper's Table {printed.number}{where}"
-    return [Table(title, _pairs([_effect_column(column) for column in wanted]), tuple(rows))]
-
-
-def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
-    rows = []
-    for setting in data.settings:
-        group = setting.group
-        key = f"{group.stream} {group.host} {group.backbone}"
-        against = next((each for each in setting.comparisons if each.comparator == "replay"), None)
-        if key not in printed.rows or against is None or against.method != "meor":
-            continue
-        cur, acquired = against.effects.get("H_cur"), against.effects.get("A_TN")
-        ours = [
-            None if cur is None else cur.mean,
-            None if cur is None else cur.interval.low,
-            None if cur is None else cur.interval.high,
-            None if acquired is None else acquired.mean,
-            None if acquired is None else acquired.lower,
-        ]
-        cells = [Cell(f"{group}, rule {setting.rule}")]
-        names = ["H_cur mean", "H_cur low", "H_cur high", "A_TN mean", "A_TN LB"]
-        for value, column in zip(ours, names, strict=True):
-            cells += [number_cell(value), _printed(printed, key, column)]
-        rows.append(tuple(cells))
-    names = ["ΔH_cur mean", "ΔH_cur low", "ΔH_cur high", "ΔA_TN mean", "ΔA_TN lower"]
-    return [Table("Effects of MEOR beside the paper's Table 5", _pairs(names, "setting"), tuple(rows))]
-
-
-def _pairs(names: Sequence[str], first: str = "method") -> tuple[Column, ...]:
-    columns = [Column(first)]
-    for name in names:
-        columns += [Column(f"{name}, ours", numeric=True), Column(f"{name}, paper", numeric=True)]
-    return tuple(columns)
-
-
-def _effect_column(column: str) -> str:
-    name, kind = column.split()
-    return f"{effect_name(name)} {'lower' if kind == 'LB' else kind}"
-
-
-def _printed(printed: PaperTable, row: str, column: str) -> Cell:
-    text = printed.cell(row, column) or ABSENT
-    try:
-        return Cell(text.replace("-", "−") if text != ABSENT else text, float(text), "muted")
-    except ValueError:
-        return Cell(text, None, "muted")

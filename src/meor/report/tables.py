@@ -7,7 +7,8 @@ from typing import Any
 
 from meor.evaluation.displacement import Displaced, Tally
 from meor.evaluation.displacement import Table as TallyTable
-from meor.report.evidence import Evidence, Harm
+from meor.report.culprits import Harm
+from meor.report.evidence import Evidence
 from meor.report.page import Cell, Column, Table
 from meor.report.record import Summary
 from meor.report.words import MEANING, count, listed, number, query, share
