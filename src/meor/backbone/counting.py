@@ -265,7 +265,7 @@ def _count_dot(
             last = min(first + TILE_CANDIDATES, end)
             shape = part.stop - part.start, last - first
             tile = buffer[: shape[0] * shape[1]].view(shape)
-            torch.mm(narrow[part], screened[:, first:last], out=tile)
+            torch.mm(narrow[part], screened[first:last].T, out=tile)
             _count_dot_tile(
                 tile.numpy(),
                 questions.query[part],

@@ -91,7 +91,7 @@ def _tile(candidates: Candidates, query: Array, screened: bool) -> Array:
         return np.zeros((len(query), len(candidates.row)), np.float32)
     narrow = query.astype(np.float32)
     if isinstance(candidates.screened, torch.Tensor):
-        return torch.mm(torch.from_numpy(narrow), candidates.screened).numpy()
+        return torch.mm(torch.from_numpy(narrow), candidates.screened.T).numpy()
     tile = np.empty((len(query), len(candidates.screened) * LANES), np.float32)  # type: ignore[arg-type]
     _negated_distances(candidates.screened, narrow, tile)
     return tile[:, : len(candidates.row)]

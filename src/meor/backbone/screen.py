@@ -15,6 +15,7 @@ redone in float64. Rows too large or too small for float32 are not screened at a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -66,29 +67,49 @@ class Candidates:
 
     geometry: Geometry
     row: Floats  # [E, W] float64
-    screened: torch.Tensor | Array | None  # float32: [W, E] for DOT, [blocks, W, LANES] for L1
+    screened: torch.Tensor | Array | None  # float32: [E, W] for DOT, [blocks, W, LANES] for L1
     size: Floats  # [E] L2 norm (DOT) or L1 norm (L1)
 
     @classmethod
     def prepare(cls, geometry: Geometry, row: Array, *, screen: bool = True) -> Candidates:
         row = np.ascontiguousarray(row, dtype=np.float64)
-        size = _sizes(geometry, row)
-        if not (screen and len(row) and fits_float32(row)):
+        narrow, size = np.empty(row.shape, np.float32), np.empty(len(row))
+        largest = np.empty(len(row))
+        _narrow_rows(geometry is Geometry.DOT, row, narrow, size, largest)
+        if not (screen and len(row) and _within_float32(largest.max())):
             return cls(geometry, row, None, size)
         if geometry is Geometry.DOT:
-            return cls(geometry, row, torch.from_numpy(row.astype(np.float32)).T.contiguous(), size)
-        return cls(geometry, row, _lanes(row), size)
+            return cls(geometry, row, torch.from_numpy(narrow), size)
+        return cls(geometry, row, _lanes(narrow), size)
+
+
+@njit(cache=True, parallel=True, fastmath=FAST)
+def _narrow_rows(is_dot, row, narrow, size, largest):
+    """Float32 copies, norms (L2 or L1) and largest magnitudes, in one reading of the rows."""
+    for e in prange(row.shape[0]):
+        total, peak = 0.0, 0.0
+        for i in range(row.shape[1]):
+            value = row[e, i]
+            narrow[e, i] = value
+            total += value * value if is_dot else abs(value)
+            peak = max(peak, abs(value))
+        largest[e] = peak if math.isfinite(total) else math.inf  # a NaN or infinity is not screened
+        # A hair more, because the norm itself is rounded.
+        size[e] = (math.sqrt(total) if is_dot else total) * (1 + 1e-12)
 
 
 def _sizes(geometry: Geometry, row: Array) -> Floats:
     size: Floats = (
         np.sqrt(np.einsum("ij,ij->i", row, row)) if geometry is Geometry.DOT else np.abs(row).sum(1)
     )
-    return size * (1 + 1e-12)  # a hair more, because the norms themselves are rounded
+    return size * (1 + 1e-12)
 
 
 def fits_float32(row: Array) -> bool:
-    largest = np.abs(row).max(initial=0.0)
+    return _within_float32(np.abs(row).max(initial=0.0))
+
+
+def _within_float32(largest: float) -> bool:
     return bool(largest < LARGEST and (largest == 0 or largest > SMALLEST))
 
 

@@ -154,17 +154,3 @@ def add_row_gradients(is_dot, row_start, query, entry, weight, slope_Q, query_QW
                 for i in range(own.shape[0]):
                     side = query_QW[q, i] - row_NW[row, i]
                     own[i] += factor * ((1.0 if side > 0 else 0.0) - (1.0 if side < 0 else 0.0))
-
-
-@njit(cache=True, parallel=True, fastmath=FAST)
-def narrow_rows(row_NW, narrow_NW, norm_N, largest_N):
-    """Float32 copy, L2 norm and largest entry of every row, in one sweep: they move at every step."""
-    for row in prange(row_NW.shape[0]):
-        own, squares, largest = row_NW[row], 0.0, 0.0
-        for i in range(own.shape[0]):
-            value = own[i]
-            narrow_NW[row, i] = value
-            squares += value * value
-            largest = max(largest, abs(value))
-        norm_N[row] = math.sqrt(squares)
-        largest_N[row] = largest

@@ -17,10 +17,10 @@ from torch import Tensor
 from meor.backbone.base import Geometry
 from meor.backbone.loss import Table
 from meor.backbone.outrankers import Outrankers, outrankers
-from meor.backbone.screen import LARGEST, SMALLEST, Candidates
+from meor.backbone.screen import Candidates
 from meor.objective.comparison import Comparison, require_finite
 from meor.objective.frozen import Frozen
-from meor.objective.kernels import add_row_gradients, by_row, narrow_rows, newcomer_pressures
+from meor.objective.kernels import add_row_gradients, by_row, newcomer_pressures
 from meor.typing import Floats, Ids
 
 
@@ -65,7 +65,7 @@ class Tiles:
     @classmethod
     def of(cls, row_NW: Floats, geometry: Geometry, memory: int) -> Tiles:
         size = max(64, memory // (24 * row_NW.shape[1]))
-        whole = _prepare(geometry, row_NW) if len(row_NW) <= size else None
+        whole = Candidates.prepare(geometry, row_NW) if len(row_NW) <= size else None
         return cls(row_NW, size, whole)
 
     def prepared(self, geometry: Geometry) -> Iterator[tuple[int, Candidates]]:
@@ -73,19 +73,7 @@ class Tiles:
             yield 0, self.whole
             return
         for first in range(0, len(self.row), self.size):
-            yield first, _prepare(geometry, self.row[first : first + self.size])
-
-
-def _prepare(geometry: Geometry, row_NW: Floats) -> Candidates:
-    """What `Candidates.prepare` gives, in one sweep where it can: these rows are new at every step."""
-    if geometry is not Geometry.DOT or row_NW.dtype != np.float64 or not len(row_NW):
-        return Candidates.prepare(geometry, row_NW)
-    narrow, norm, largest = np.empty(row_NW.shape, np.float32), np.empty(len(row_NW)), np.empty(len(row_NW))
-    narrow_rows(row_NW, narrow, norm, largest)
-    top = largest.max()
-    if not (np.isfinite(norm).all() and (SMALLEST < top < LARGEST or top == 0)):
-        return Candidates.prepare(geometry, row_NW)
-    return Candidates(geometry, row_NW, torch.from_numpy(narrow).T, norm * (1 + 1e-12))
+            yield first, Candidates.prepare(geometry, self.row[first : first + self.size])
 
 
 def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids) -> Outrankers:
@@ -131,23 +119,19 @@ def sparse_penalty(comparison: Comparison, frozen: Frozen, entity: Table, index:
     rows = entity.trained
     row_NW = rows.detach().numpy()
     tiles = Tiles.of(row_NW, frozen.geometry, comparison.settings.memory)
-    gradient = None
+    parts: list[tuple[Ids, Pressed, Floats]] = []
     total = 0.0
     for begin in range(0, len(index), size):
         part = index[begin : begin + size]
         pressed = sparse_pressures(comparison, frozen, tiles, part)
         excess = np.maximum(pressed.value - frozen.reference[part], 0.0)
-        if not excess.any():
-            continue
-        total += float(np.square(excess).sum())
-        if rows.requires_grad and torch.is_grad_enabled():
-            gradient = torch.zeros_like(rows) if gradient is None else gradient
-            slope = 2.0 * excess / len(index)
-            _add_gradient(frozen, pressed, slope, part, row_NW, gradient.numpy())
+        if excess.any():
+            total += float(np.square(excess).sum())
+            parts.append((part, pressed, 2.0 * excess / len(index)))
     loss = rows.detach().new_tensor(total / max(len(index), 1))
-    if gradient is None:
+    if not (parts and rows.requires_grad and torch.is_grad_enabled()):
         return loss
-    return _WithGradient.apply(rows, loss, gradient)  # type: ignore[no-untyped-call,no-any-return]
+    return _FromOutrankers.apply(rows, loss, frozen, parts)  # type: ignore[no-untyped-call,no-any-return]
 
 
 def _add_gradient(
@@ -170,15 +154,20 @@ def _add_gradient(
     )
 
 
-class _WithGradient(torch.autograd.Function):
-    """A known value with a known gradient."""
+class _FromOutrankers(torch.autograd.Function):
+    """A known value; the gradient is summed when asked for, with the upstream factor already in it."""
 
     @staticmethod
-    def forward(context: Any, rows: Tensor, loss: Tensor, gradient: Tensor) -> Tensor:
-        context.gradient = gradient
+    def forward(
+        context: Any, rows: Tensor, loss: Tensor, frozen: Frozen, parts: list[tuple[Ids, Pressed, Floats]]
+    ) -> Tensor:
+        context.made_from = rows.detach(), frozen, parts
         return loss.clone()
 
     @staticmethod
     def backward(context: Any, *upstream: Tensor) -> Any:
-        factor = float(upstream[0])
-        return context.gradient if factor == 1.0 else context.gradient * factor, None, None
+        rows, frozen, parts = context.made_from
+        factor, gradient = float(upstream[0]), torch.zeros_like(rows)
+        for part, pressed, slope in parts:
+            _add_gradient(frozen, pressed, factor * slope, part, rows.numpy(), gradient.numpy())
+        return gradient, None, None, None
