@@ -76,7 +76,8 @@ class Candidates:
         narrow, size = np.empty(row.shape, np.float32), np.empty(len(row))
         largest = np.empty(len(row))
         _narrow_rows(geometry is Geometry.DOT, row, narrow, size, largest)
-        if not (screen and len(row) and _within_float32(largest.max())):
+        # A NaN passes through `max`, so the sums must tell of it.
+        if not (screen and len(row) and np.isfinite(size).all() and _within_float32(largest.max())):
             return cls(geometry, row, None, size)
         if geometry is Geometry.DOT:
             return cls(geometry, row, torch.from_numpy(narrow), size)
@@ -93,7 +94,7 @@ def _narrow_rows(is_dot, row, narrow, size, largest):
             narrow[e, i] = value
             total += value * value if is_dot else abs(value)
             peak = max(peak, abs(value))
-        largest[e] = peak if math.isfinite(total) else math.inf  # a NaN or infinity is not screened
+        largest[e] = peak
         # A hair more, because the norm itself is rounded.
         size[e] = (math.sqrt(total) if is_dot else total) * (1 + 1e-12)
 
