@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,7 +109,8 @@ def _conclude(out: Path, found: Findings, *, holm: bool, quiet: bool) -> None:
     (out / COMMAND).write_text(shlex.join(["meor", *sys.argv[1:]]) + "\n", encoding="utf-8")
     if not quiet:
         for table in made:
-            print(as_text(table))
+            print(as_text(replace(table, notes=())))
+        print(*dict.fromkeys(note for table in made for note in table.notes), sep="\n")
         print(f"{len(found.rows)} rows in {out / 'runs.parquet'}; meor report {out} makes a page of them.")
     if found.failures:
         name, reason = next(iter(found.failures.items()))
