@@ -9,13 +9,11 @@ from meor.errors import RunError
 from meor.host.base import Update
 from meor.host.training import Training
 from meor.objective.balance import Balance, balance_penalty
-from meor.objective.comparison import Comparison, Settings
 from meor.objective.penalty import Penalty
-from meor.objective.variants import variant
 from meor.run.checkpoint import read_json, to_json
-from meor.run.config import Config
 from meor.run.disk import Disk, commit_file
 from meor.run.prepare import buffer_of, host_of, refine_plan
+from meor.run.records_file import comparison_of
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.rows import Group
@@ -41,30 +39,11 @@ def balanced(replay: RunView, stream: Stream, method: str) -> Balance:
     update = Update.of(stream, UPDATE, buffer_of(config, stream, UPDATE))
     host = host_of(config)
     training = Training.begin(host, replay.model(UPDATE), update, refine_plan(config))
-    comparison = Comparison.build(
-        stream,
-        UPDATE,
-        update.replay.fact,
-        run=config.seed,
-        variant=variant(method),
-        settings=penalty_settings(config),
-    )
+    of_method = config.model_copy(update={"method": method})
+    comparison = comparison_of(of_method, stream, UPDATE, update.replay.fact)
     steps = host.steps(0)
     losses = (host.loss(steps[index].batch) for index in range(len(steps)))
     return balance_penalty(Penalty(comparison, training.backbone), training.entity, training.relation, losses)
-
-
-def penalty_settings(config: Config) -> Settings:
-    chosen = config.penalty
-    return Settings(
-        beta=chosen.beta,
-        draws=chosen.draws,
-        scale_sample=chosen.scale_sample,
-        signature=chosen.signature,
-        eta=chosen.mad_weight,
-        epsilon=chosen.epsilon,
-        detach_reference=chosen.detach_reference,
-    )
 
 
 def read_balance(path: Path) -> Balance | None:
