@@ -11,14 +11,18 @@ import safetensors.torch
 import torch
 import yaml
 from tests import oracle
+from tests.tiny_run import Hasty, each_step, tiny_config, tiny_stream
 from typer.testing import CliRunner
 
 from meor import cli
 from meor.evaluation.endpoints import endpoints, to_json
 from meor.evaluation.protocols import FilterPrefix, Ties, rank_update_with
+from meor.evaluation.published import published
 from meor.evaluation.ranks_file import read_ranks, write_ranks
 from meor.run.layout import write_vocabulary
+from meor.run.session import start
 from meor.stream.registry import open_stream
+from meor.stream.writer import write_stream
 from meor.typing import Side, Split
 
 
@@ -316,6 +320,38 @@ def test_a_run_whose_results_do_not_follow_is_refused_with_what_differs(world, r
     code, _, said = call(run)
     assert code == 2
     assert "update-2, test, side head: 1 of" in said
+
+
+def test_the_fields_protocols_are_given_on_request_and_forgetting_for_a_run(world, run):
+    out = world.folder / "out"
+    code, said, _ = world.audit("--protocols", "--out", out)
+    assert code == 0
+    assert "entities of the introducing snapshot" in said
+    found = json.loads((out / "protocols.json").read_text())["test"]
+    assert found == published(world.stream, lambda _: world.model, [2])
+    code, said, _ = call(run, "--protocols", "--json")
+    assert code == 0
+    assert set(json.loads(said)["protocols.json"]["test"]["forgetting"]["B"]) == {
+        "ACF",
+        "BWT",
+        "Omega_new",
+        "Base",
+        "New",
+    }
+    assert "Omega_new" in call(run, "--protocols")[1]
+
+
+def test_a_run_of_our_own_is_confirmed(tmp_path):
+    write_stream(tiny_stream(), tmp_path / "s")
+    config = tiny_config(stream=tmp_path / "s")
+    start(config, tmp_path / "run", resources=each_step(tmp_path / "cache"), disk=Hasty())
+    code, _, said = call(tmp_path / "run")
+    assert (code, "follow from its stored models" in said) == (0, True), said
+    model = tmp_path / "run" / "update-1" / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-1] + b"\x01")
+    code, _, said = call(tmp_path / "run")
+    assert code == 2
+    assert "does not match" in said
 
 
 def test_other_options_than_the_runs_are_audited_but_not_compared(world, run):

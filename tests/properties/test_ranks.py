@@ -18,7 +18,7 @@ from meor.stream.occurrence import occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Split
 
-QUICK = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 THOROUGH = settings(QUICK, max_examples=2000)
 
 

@@ -12,9 +12,17 @@ import typer
 from rich.console import Console
 
 from meor.cli import new_verb
-from meor.cli.audit_folder import DISPLACEMENT, GROUPS, MARK, differences, require_free, write_folder
+from meor.cli.audit_folder import (
+    DISPLACEMENT,
+    GROUPS,
+    MARK,
+    PROTOCOLS,
+    differences,
+    require_free,
+    write_folder,
+)
 from meor.cli.audit_question import Wanted, question_of
-from meor.cli.audit_show import show
+from meor.cli.audit_show import show, show_protocols
 from meor.cli.audit_source import Files, Source, given, of_run
 from meor.errors import InputError, RunError
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
@@ -22,6 +30,7 @@ from meor.evaluation.budget import parse_bytes
 from meor.evaluation.endpoints import to_json as endpoints_json
 from meor.evaluation.groups import read_groups
 from meor.evaluation.groups import to_json as groups_json
+from meor.evaluation.published import published
 from meor.evaluation.ranks_file import write_splits
 from meor.run.checkpoint import to_json
 from meor.run.disk import Content
@@ -60,6 +69,9 @@ def command(
         str | None, typer.Option(help="Splits whose facts are known answers. [train,valid,test]")
     ] = None,
     groups: Annotated[Path | None, typer.Option(help="Lines `label TAB group`: report each group.")] = None,
+    protocols: Annotated[
+        bool, typer.Option("--protocols", help="Also the field's older protocols and forgetting measures.")
+    ] = False,
     memory: Annotated[str, typer.Option(help="Byte budget for ranking, such as 1GiB.")] = "1GiB",
     data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write. [print only]")] = None,
@@ -82,8 +94,12 @@ def command(
     Every update is audited unless --update or --updates says otherwise; entities admitted later are no
     candidates yet. Every entity and relation admitted through the last audited update needs a row.
 
+    --protocols adds what other papers print for the last audited update: A ranks the facts of a snapshot
+    among the entities of that snapshot, B among all, both with that snapshot's filter and every query
+    weighing the same; for a run also forgetting (ACF, BWT) and acquisition (Omega_new, Base, New).
+
     Written to DIR: endpoints.json, displacement.json, audit.json, vocabulary.parquet, and
-    update-U/ranks.parquet for each update; groups.json where groups are given.
+    update-U/ranks.parquet for each update; groups.json and protocols.json where they are asked for.
     """
     budget = parse_bytes(memory)
     if out is not None:
@@ -96,7 +112,10 @@ def command(
         found = audit(
             source.stream, source.model_of, question, groups=grouped, memory=budget, say=status.update
         )
+        older = _older(source, question, run is not None, budget) if protocols else None
     content = _content(source, question, found)
+    if older is not None:
+        content[PROTOCOLS] = older
     if out is not None:
         write_folder(out, _files(source, content, found))
     disagreements = None
@@ -106,6 +125,7 @@ def command(
         print(json.dumps({**content, "disagreements": disagreements}, indent=2, allow_nan=False))
     else:
         show(Console(), source.stream, f"{source.stream.name}, {source.backbone}", found)
+        show_protocols(Console(), older or {})
     _conclude(run, out, disagreements)
 
 
@@ -128,6 +148,24 @@ def _source(
 
 def _own_question(source: Source, wanted: Wanted) -> Question:
     return question_of(wanted, source.stream, own=source.evaluation, updates=source.updates)
+
+
+def _older(source: Source, question: Question, sequence: bool, memory: int) -> dict[str, Any]:
+    """Protocols A and B by split; forgetting where there is a model after every update."""
+    last = max(question.updates)
+    return {
+        split.value: published(
+            source.stream,
+            source.model_of,
+            range(last + 1) if sequence else [last],
+            split=split,
+            sides=question.sides,
+            ties=question.ties,
+            filter_splits=question.filter_splits,
+            memory=memory,
+        )
+        for split in question.splits
+    }
 
 
 def _content(source: Source, question: Question, found: Mapping[Split, SplitAudit]) -> dict[str, Any]:

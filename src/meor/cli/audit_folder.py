@@ -19,7 +19,7 @@ from meor.run.disk import Content, Disk
 from meor.run.layout import ENDPOINTS, RANKS, update_name
 from meor.typing import Split
 
-DISPLACEMENT, GROUPS = "displacement.json", "groups.json"
+DISPLACEMENT, GROUPS, PROTOCOLS = "displacement.json", "groups.json", "protocols.json"
 MARK = "audit.json"
 """The file that makes a folder an audit, so that --force replaces audits and nothing else."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.displacement import Displaced, tally
-from meor.evaluation.endpoints import Endpoint, Undefined
+from meor.evaluation.endpoints import METRICS, Endpoint, Undefined
 from meor.evaluation.groups import SMALL, GroupReport
 from meor.stream.snapshot import Stream
 from meor.typing import Role, Side, Split
@@ -38,6 +39,22 @@ def show(console: Console, stream: Stream, title: str, found: Mapping[Split, Spl
             console.print(_newcomers(stream, part))
         if part.groups is not None:
             console.print(_groups(part.groups))
+
+
+def show_protocols(console: Console, older: Mapping[str, Mapping[str, Any]]) -> None:
+    """What other papers print, beside ours."""
+    for split, found in older.items():
+        table = _table(
+            f"The field's protocols, model after update {found['update']}, {split} facts", texts=("",)
+        )
+        for metric in METRICS:
+            table.add_column(metric, justify="right", no_wrap=True)
+        for name, words in (("A", "A: entities of the introducing snapshot"), ("B", "B: all entities")):
+            table.add_row(words, *(f"{found[name][metric]:.4f}" for metric in METRICS))
+            for measure, values in found.get("forgetting", {}).get(name, {}).items():
+                cells = ("-" if values[metric] is None else f"{values[metric]:.4f}" for metric in METRICS)
+                table.add_row(f"   {measure}", *cells)
+        console.print(table)
 
 
 def _cells(part: SplitAudit) -> Table:
