@@ -71,9 +71,9 @@ def test_hits_stand_beside_mrr_under_keys_of_their_own():
 
 
 def test_an_empty_declared_cell_raises_and_is_named():
-    with pytest.raises(EmptyCellError, match="A_TN .* update 1, side head holds no target-newcomer query"):
+    with pytest.raises(EmptyCellError, match=r"A_TN .* update 1, side head holds no target-newcomer query"):
         endpoint("A_TN", [ranks(1, Side.HEAD, [(H, 1, 1)])])
-    with pytest.raises(EmptyCellError, match="H_cur .* update 2, side tail was not ranked"):
+    with pytest.raises(EmptyCellError, match=r"H_cur .* update 2, side tail was not ranked"):
         endpoint("H_cur", full(), cells=[*cell_keys([1]), (2, Side.TAIL)])
     with pytest.raises(EmptyCellError, match="D_MCI is undefined"):
         endpoint("D_MCI", [ranks(1, Side.HEAD, [(TN, 0, 1)])])
