@@ -207,6 +207,13 @@ class Config(Section):
         shared = self.model_dump(mode="json", include={"backbone", "seed", "dim", "dtype", "base"})
         return _digest({**shared, "prefix_hash": prefix_hash, "versions": dict(versions)})
 
+    def replay_fingerprint(self, prefix_hash: str, base_sha256: str, versions: Mapping[str, str]) -> str:
+        """What determines the first replay update, which the methods of a pair balance against."""
+        shared = self.model_dump(mode="json", include={"backbone", "host", "seed", "dtype", "refine", "base"})
+        return _digest(
+            {**shared, "prefix_hash": prefix_hash, "base": base_sha256, "versions": dict(versions)}
+        )
+
 
 def _digest(content: Mapping[str, Any]) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)

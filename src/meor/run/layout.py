@@ -20,6 +20,7 @@ from meor.stream.snapshot import Stream
 
 CONFIG, LOG, VOCABULARY = "config.yaml", "log.jsonl", "vocabulary.parquet"
 MODEL, RANKS, RECORDS = "model.safetensors", "ranks.parquet", "records.parquet"
+CALIBRATION = "calibration.parquet"
 ENDPOINTS, MANIFEST, STEPS, LOCK = "endpoints.json", "manifest.json", "steps", ".lock"
 FORMAT = 1
 UPDATE = re.compile(r"update-(0|[1-9]\d{0,8})")

@@ -12,16 +12,14 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import ConfigError, StreamError
 from meor.evaluation.external import load_external
 from meor.evaluation.rank import rank
+from meor.host import HOSTS
 from meor.host.base import Host, Plan
 from meor.host.buffer import Buffer, draw_buffer
-from meor.host.replay import Replay
 from meor.run.config import Config
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import Side
-
-HOSTS: dict[str, type[Host]] = {"replay": Replay}
 
 
 def host_of(config: Config) -> Host:
@@ -115,8 +113,6 @@ def check(config: Config, stream: Stream, memory: int) -> None:
             "refine.newcomer_init cannot be schema: a stream names no classes",
             remedy="Choose base, matched or neighbours; host.initialise.grow takes classes from Python",
         )
-    if config.method != "replay":
-        raise ConfigError(f"the method {config.method} cannot be run yet", remedy="Choose --method replay")
     if any(not len(snapshot.train) for snapshot in stream.snapshots):
         raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
     _try_memory(config, stream, memory)

@@ -14,7 +14,6 @@ from typing import Any
 from meor.backbone import BACKBONES, Model
 from meor.errors import RunError
 from meor.evaluation.rank import DEFAULT_MEMORY
-from meor.evaluation.ranks_file import write_splits
 from meor.host.base import Host, Plan, Update
 from meor.host.initialise import base_model, grow, row_norms
 from meor.host.refine import Cursor, Training, refine
@@ -24,11 +23,14 @@ from meor.run.checkpoint import Checkpoint, pack_tensors, to_json
 from meor.run.config import Config
 from meor.run.folder import RunFolder
 from meor.run.judge import Judge
-from meor.run.layout import ENDPOINTS, MODEL, RANKS, update_name, versions
+from meor.run.layout import ENDPOINTS, MODEL, update_name, versions
+from meor.run.method import BALANCED_AT, Term, method_of
 from meor.run.prepare import base_plan, buffer_of, digest, dtype_of, given_base, host_of, refine_plan
-from meor.run.view import model_from
+from meor.run.view import RunView, model_from
 from meor.run.watch import Watcher
 from meor.stream.snapshot import Stream
+
+NOTHING = Term()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Resources:
     memory: int = DEFAULT_MEMORY
     cache: Path | None = None
     checkpoint_seconds: float = 30.0
+    replay: Path | None = None  # a finished replay run of the same pair, read instead of trained again
 
 
 class Runner:
@@ -52,6 +55,7 @@ class Runner:
         self.host = host_of(config)
         self._saved_at = time.monotonic()
         self.judge = Judge(folder, config, stream, self.host, resources.memory)
+        self.method = method_of(config, stream, self.judge, self._log)
 
     def run(self, *, resumed: bool) -> dict[str, Any]:
         """Go on to the end; the content of endpoints.json."""
@@ -112,19 +116,17 @@ class Runner:
 
     def _update(self, number: int, model: Model) -> Model:
         """Grow, refine, evaluate and commit one update."""
-        config = self.config
-        update = Update.of(self.stream, number, buffer_of(config, self.stream, number))
-        scheme, std = config.refine.newcomer_init, config.base.init_std
-        grown = grow(model, update, seed=config.seed, scheme=scheme, std=std)
-        plan = refine_plan(config)
-        training = self._opened(self.host, grown, update, plan)
+        update = Update.of(self.stream, number, buffer_of(self.config, self.stream, number))
+        grown, plan = self._grown(model, update), refine_plan(self.config)
         self._log("grown", update=number, newcomers=update.n_entities - update.n_old)
-        model = self._train(training, plan, phase="update")
-        files: dict[str, Any] = {MODEL: pack_model(model)}
+        term = self.method.term(update, grown, self._replay_model)
+        training = self._opened(self.host, grown, update, plan)
+        if self.config.method == "calibration" and self.resources.replay is not None:
+            model = self._replay_run().model(number)
+        else:
+            model = self._train(training, plan, phase="update", term=term)
         self.watcher.phase("evaluate", number)
-        ranks = self.judge.ranks(number, model)
-        if ranks:
-            files[RANKS] = lambda path: write_splits(path, ranks)
+        found = self.method.results(update, model, self._committed_model, term)
         # Logged first: a run stopped in between says it twice rather than never.
         self._log(
             "updated",
@@ -133,8 +135,50 @@ class Runner:
             optimizer_sha256=_optimizer_sha256(training),
             row_norms=row_norms(model, update.n_old),
         )
-        self.folder.commit_update(number, files)
+        self.folder.commit_update(number, {MODEL: pack_model(model), **found})
         return model
+
+    def _grown(self, model: Model, update: Update) -> Model:
+        config = self.config
+        scheme, std = config.refine.newcomer_init, config.base.init_std
+        return grow(model, update, seed=config.seed, scheme=scheme, std=std)
+
+    def _replay_model(self) -> Model:
+        """The pair's replay model after the update where gradients are balanced: read, or trained once."""
+        if self.resources.replay is not None:
+            return self._replay_run().model(BALANCED_AT)
+        base_sha256 = self.folder.manifest["sha256"][f"{update_name(0)}/{MODEL}"]
+        prefix = self.stream.content_hash(BALANCED_AT)
+        key = self.config.replay_fingerprint(prefix, base_sha256, versions())
+        store = BaseStore(self.resources.cache or default_cache(), self._say, disk=self.folder.disk)
+        with store.only_one(key):
+            stored = store.find(key)
+            if stored is None:
+                stored = StoredBase(pack_model(self._train_replay()), {"update": BALANCED_AT})
+                store.keep(key, stored)
+        return model_from(stored.model, store.folder / key, self.config.backbone)
+
+    def _train_replay(self) -> Model:
+        """Update 1 as replay. Not checkpointed: its place among the checkpoints belongs to the real one."""
+        update = Update.of(self.stream, BALANCED_AT, buffer_of(self.config, self.stream, BALANCED_AT))
+        plan, host = refine_plan(self.config), host_of(self.config)
+        training = Training.begin(host, self._grown(self._committed_model(0), update), update, plan)
+        self.watcher.phase("balance", BALANCED_AT, done=0, total=plan.passes * len(host.steps(0)))
+        return refine(training, plan, on_step=lambda now, loss: self.watcher.step(now.cursor.step, loss))
+
+    def _replay_run(self) -> RunView:
+        assert self.resources.replay is not None  # noqa: S101  (asked only where it is given)
+        view = RunView.open(self.resources.replay)
+        mine, theirs = (
+            config.model_dump(exclude={"method", "coefficient", "coefficient_rule", "evaluation", "data_dir"})
+            for config in (self.config, view.config)
+        )
+        if view.config.method != "replay" or mine != theirs:
+            raise RunError(
+                f"{self.resources.replay} is not the replay run of this pair. "
+                "Give one with the same stream, seed and settings."
+            )
+        return view
 
     def _opened(self, host: Host, model: Model, update: Update, plan: Plan) -> Training:
         """The training of an update: from its newest good checkpoint, else from its first step."""
@@ -154,7 +198,7 @@ class Runner:
         self._note_resumed(update.number, training.cursor.step)
         return training
 
-    def _train(self, training: Training, plan: Plan, *, phase: str) -> Model:
+    def _train(self, training: Training, plan: Plan, *, phase: str, term: Term = NOTHING) -> Model:
         number = training.cursor.update
         # The total is an upper bound: base training may stop early.
         total = plan.passes * len(training.host.steps(0))
@@ -175,7 +219,15 @@ class Runner:
         validate = (
             self.judge.validation_mrr if phase == "base" and len(self.stream.snapshots[0].valid) else None
         )
-        model = refine(training, plan, validate=validate, on_step=on_step, on_pass=on_pass)
+        model = refine(
+            training,
+            plan,
+            penalty=term.penalty,
+            coefficient=term.coefficient,
+            validate=validate,
+            on_step=on_step,
+            on_pass=on_pass,
+        )
         self._checkpoint_if_due(training)
         return model
 

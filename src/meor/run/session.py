@@ -12,6 +12,7 @@ from meor.errors import RunError
 from meor.run.config import Config
 from meor.run.disk import Disk
 from meor.run.folder import RunFolder, make_free
+from meor.run.method import check_method
 from meor.run.prepare import check, content_of, given_base, with_width
 from meor.run.runner import Resources, Runner
 from meor.run.view import RunView
@@ -40,6 +41,7 @@ def start(
         stream = open_stream(config.stream, data_dir=place)
     config, config_hash = _fingerprinted(config, stream)
     check(config, stream, resources.memory)
+    check_method(config)
     use_threads(resources.threads)
     make_free(out, force=force)
     folder = RunFolder.begin(out, config, stream, config_hash, threads=resources.threads, disk=disk)

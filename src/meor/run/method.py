@@ -1,0 +1,167 @@
+"""What a method adds to the replay run of its pair: nothing, a penalty while training, or transforms after.
+
+Within a pair every method sees the same base, buffers, negatives and references: all are addressed by the
+seed. What differs is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from meor.backbone import Model
+from meor.errors import ConfigError
+from meor.evaluation.calibration import Calibration, Calibrator, write_calibration
+from meor.evaluation.ranks_file import write_splits
+from meor.host.base import Update
+from meor.host.training import Training
+from meor.objective.balance import Balance, balance_penalty
+from meor.objective.penalty import Penalty
+from meor.objective.records import penalty_records
+from meor.objective.variants import VARIANTS
+from meor.run.config import Config
+from meor.run.judge import BySplit, Judge
+from meor.run.layout import CALIBRATION, RANKS, RECORDS
+from meor.run.prepare import buffer_of, host_of, refine_plan
+from meor.run.records_file import comparison_of, write_records
+from meor.stream.snapshot import Stream
+
+Log = Callable[..., None]
+Content = Callable[[Path], None]
+
+BALANCED_AT = 1
+"""The update at whose end, trained as replay, the two gradients are compared (decision 34)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What is added to the host's loss."""
+
+    penalty: Penalty | None = None
+    coefficient: float = 0.0
+
+
+class Method:
+    """Replay: the host as it is."""
+
+    def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
+        self.config, self.stream, self.judge, self.log = config, stream, judge, log
+
+    def term(self, update: Update, model: Model, replay: Callable[[], Model]) -> Term:
+        """What training at an update adds; `replay` gives the pair's replay model after update 1."""
+        return Term()
+
+    def results(
+        self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
+    ) -> Mapping[str, Content]:
+        """What is written beside the model of an update; `earlier` reads committed models."""
+        return self._ranks_file(self.judge.ranks(update.number, model))
+
+    @staticmethod
+    def _ranks_file(ranks: BySplit) -> dict[str, Content]:
+        return {RANKS: lambda path: write_splits(path, ranks)} if ranks else {}
+
+
+class Penalized(Method):
+    """MEOR and its controls: one code path, five variants."""
+
+    _balance: Balance | None = None
+
+    def term(self, update: Update, model: Model, replay: Callable[[], Model]) -> Term:
+        comparison = comparison_of(self.config, self.stream, update.number, update.replay.fact)
+        penalty = Penalty(comparison, model.backbone)
+        coefficient = self.config.coefficient
+        if coefficient is None:
+            if self._balance is None:
+                self._balance = balanced(self.config, self.stream, replay())
+                self.log(
+                    "coefficient",
+                    rule="balance",
+                    inactive=self._balance.is_inactive,
+                    text=self._balance.describe(),
+                    **asdict(self._balance),
+                )
+            coefficient = self._balance.coefficient
+        return Term(penalty, coefficient)
+
+    def results(
+        self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
+    ) -> Mapping[str, Content]:
+        assert term.penalty is not None  # noqa: S101  (made by `term` above)
+        records = penalty_records(term.penalty.comparison, model)
+        self.log(
+            "records",
+            update=update.number,
+            eligible=int(records.eligible.sum()),
+            active=int(records.active.sum()),
+            scale_terms=records.scale.wins(),
+            dropped=records.dropped,
+        )
+        ranks = super().results(update, model, earlier, term)
+        return {**ranks, RECORDS: lambda path: write_records(path, records)}
+
+
+class Calibrated(Method):
+    """Persistent calibration: replay is trained, its scores are transformed by admission cohort."""
+
+    def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
+        super().__init__(config, stream, judge, log)
+        chosen = config.penalty
+        self.calibrator = Calibrator(
+            stream,
+            config.seed,
+            filter_splits=tuple(judge.filter_splits),
+            scale_sample=chosen.scale_sample,
+            eta=chosen.mad_weight,
+            epsilon=chosen.epsilon,
+        )
+        self.fitted = Calibration()
+
+    def results(
+        self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
+    ) -> Mapping[str, Content]:
+        # Cohorts are fitted in order; a resumed run fits those of committed updates again.
+        for cohort in range(len(self.fitted.fits) + 1, update.number):
+            self.fitted = self.calibrator.admit(cohort, earlier(cohort), self.fitted)
+        summary = self.calibrator.summary(update.number, model)
+        self.fitted = self.calibrator.admit(update.number, model, self.fitted, summary)
+        fit = self.fitted.fits[-1]
+        ranks: dict[Any, Any] = {}
+        if update.number in self.judge.updates:
+            ranks = {
+                split: self.calibrator.ranks(
+                    update.number, model, self.fitted, split=split, sides=self.judge.sides, summary=summary
+                )
+                for split in self.judge.splits
+            }
+        return {
+            **self._ranks_file(ranks),
+            CALIBRATION: lambda path: write_calibration(path, fit, summary),
+        }
+
+
+def method_of(config: Config, stream: Stream, judge: Judge, log: Log) -> Method:
+    kinds = {"replay": Method, "calibration": Calibrated}
+    return kinds.get(config.method, Penalized)(config, stream, judge, log)
+
+
+def check_method(config: Config) -> None:
+    """Refuse what no run can do by itself."""
+    if config.method in VARIANTS and config.coefficient is None and config.coefficient_rule == "validated":
+        raise ConfigError(
+            "a validated coefficient is chosen by a study, on pairs it does not report",
+            remedy="Run `meor study`, or give the number it chose with --set coefficient=NUMBER",
+        )
+
+
+def balanced(config: Config, stream: Stream, replay: Model) -> Balance:
+    """The coefficient of decision 34 at the pair's replay model; no rank is looked at."""
+    update = Update.of(stream, BALANCED_AT, buffer_of(config, stream, BALANCED_AT))
+    host = host_of(config)
+    training = Training.begin(host, replay, update, refine_plan(config))
+    penalty = Penalty(comparison_of(config, stream, BALANCED_AT, update.replay.fact), replay.backbone)
+    steps = host.steps(0)
+    losses = (host.loss(steps[index].batch) for index in range(len(steps)))
+    return balance_penalty(penalty, training.entity, training.relation, losses)
