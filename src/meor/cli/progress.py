@@ -13,7 +13,12 @@ from rich.text import Text
 from meor.run.watch import Watcher
 
 PLAIN_SECONDS = 10.0
-_PHASES = {"base": "base", "update": "update {}", "evaluate": "update {}: ranking"}
+_PHASES = {
+    "base": "base",
+    "balance": "update {} as replay, to balance the penalty",
+    "update": "update {}",
+    "evaluate": "update {}: ranking",
+}
 
 
 def watcher(console: Console, *, quiet: bool) -> Shown:
@@ -118,6 +123,12 @@ class _Line:
     def of(self, name: str, fields: dict[str, Any]) -> str | None:
         made = getattr(self, f"_{name}", None)
         return None if made is None else made(fields)
+
+    def _coefficient(self, fields: dict[str, Any]) -> str:
+        return str(fields["text"])
+
+    def _records(self, fields: dict[str, Any]) -> str:
+        return f"update {fields['update']}: {fields['active']:,} of {fields['eligible']:,} records active"
 
     def _resumed(self, fields: dict[str, Any]) -> str:
         return f"resumed at update {fields['update']}, step {fields['step']}"
