@@ -125,7 +125,7 @@ class _Line:
         return None if made is None else made(fields)
 
     def _coefficient(self, fields: dict[str, Any]) -> str:
-        return str(fields["text"])
+        return str(fields.get("text", f"coefficient {fields['coefficient']:.6g}"))
 
     def _records(self, fields: dict[str, Any]) -> str:
         return f"update {fields['update']}: {fields['active']:,} of {fields['eligible']:,} records active"

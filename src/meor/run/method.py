@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from meor.backbone import Model
-from meor.errors import ConfigError
 from meor.evaluation.calibration import Calibration, Calibrator, write_calibration
 from meor.evaluation.ranks_file import write_splits
 from meor.host.base import Update
@@ -20,16 +19,18 @@ from meor.host.training import Training
 from meor.objective.balance import Balance, balance_penalty
 from meor.objective.penalty import Penalty
 from meor.objective.records import penalty_records
-from meor.objective.variants import VARIANTS
 from meor.run.config import Config
 from meor.run.judge import BySplit, Judge
 from meor.run.layout import CALIBRATION, RANKS, RECORDS
 from meor.run.prepare import buffer_of, host_of, refine_plan
 from meor.run.records_file import comparison_of, write_records
+from meor.run.validated import Candidate
 from meor.stream.snapshot import Stream
 
 Log = Callable[..., None]
 Content = Callable[[Path], None]
+Choose = Callable[[float], tuple[float, tuple[Candidate, ...]]]
+"""From a balanced coefficient to the validated multiple of it, and what it was chosen from."""
 
 BALANCED_AT = 1
 """The update at whose end, trained as replay, the two gradients are compared (decision 34)."""
@@ -46,8 +47,9 @@ class Term:
 class Method:
     """Replay: the host as it is."""
 
-    def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
-        self.config, self.stream, self.judge, self.log = config, stream, judge, log
+    def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log, choose: Choose) -> None:
+        self.config, self.stream, self.judge = config, stream, judge
+        self.log, self.choose = log, choose
 
     def term(self, update: Update, model: Model, replay: Callable[[], Model]) -> Term:
         """What training at an update adds; `replay` gives the pair's replay model after update 1."""
@@ -67,24 +69,35 @@ class Method:
 class Penalized(Method):
     """MEOR and its controls: one code path, five variants."""
 
-    _balance: Balance | None = None
+    _coefficient: float | None = None
 
     def term(self, update: Update, model: Model, replay: Callable[[], Model]) -> Term:
         comparison = comparison_of(self.config, self.stream, update.number, update.replay.fact)
-        penalty = Penalty(comparison, model.backbone)
-        coefficient = self.config.coefficient
-        if coefficient is None:
-            if self._balance is None:
-                self._balance = balanced(self.config, self.stream, replay())
-                self.log(
-                    "coefficient",
-                    rule="balance",
-                    inactive=self._balance.is_inactive,
-                    text=self._balance.describe(),
-                    **asdict(self._balance),
-                )
-            coefficient = self._balance.coefficient
-        return Term(penalty, coefficient)
+        if self._coefficient is None:
+            self._coefficient = self._chosen(replay)
+        return Term(Penalty(comparison, model.backbone), self._coefficient)
+
+    def _chosen(self, replay: Callable[[], Model]) -> float:
+        """The coefficient, recorded with what it was made from (decision 34)."""
+        if self.config.coefficient is not None:
+            self.log("coefficient", rule="given", coefficient=self.config.coefficient)
+            return self.config.coefficient
+        found = balanced(self.config, self.stream, replay())
+        made_from = {"inactive": found.is_inactive, "text": found.describe(), **asdict(found)}
+        self.log("coefficient", rule="balance", **made_from)
+        if self.config.coefficient_rule == "balance" or found.is_inactive:
+            return found.coefficient
+        multiple, candidates = self.choose(found.coefficient)
+        coefficient = multiple * found.coefficient
+        self.log(
+            "coefficient",
+            rule="validated",
+            coefficient=coefficient,
+            multiple=multiple,
+            candidates=[asdict(one) for one in candidates],
+            text=f"validated: {multiple:g} times the balanced coefficient, {coefficient:.6g}",
+        )
+        return coefficient
 
     def results(
         self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
@@ -106,8 +119,8 @@ class Penalized(Method):
 class Calibrated(Method):
     """Persistent calibration: replay is trained, its scores are transformed by admission cohort."""
 
-    def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
-        super().__init__(config, stream, judge, log)
+    def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log, choose: Choose) -> None:
+        super().__init__(config, stream, judge, log, choose)
         chosen = config.penalty
         self.calibrator = Calibrator(
             stream,
@@ -142,18 +155,9 @@ class Calibrated(Method):
         }
 
 
-def method_of(config: Config, stream: Stream, judge: Judge, log: Log) -> Method:
+def method_of(config: Config, stream: Stream, judge: Judge, log: Log, choose: Choose) -> Method:
     kinds = {"replay": Method, "calibration": Calibrated}
-    return kinds.get(config.method, Penalized)(config, stream, judge, log)
-
-
-def check_method(config: Config) -> None:
-    """Refuse what no run can do by itself."""
-    if config.method in VARIANTS and config.coefficient is None and config.coefficient_rule == "validated":
-        raise ConfigError(
-            "a validated coefficient is chosen by a study, on pairs it does not report",
-            remedy="Run `meor study`, or give the number it chose with --set coefficient=NUMBER",
-        )
+    return kinds.get(config.method, Penalized)(config, stream, judge, log, choose)
 
 
 def balanced(config: Config, stream: Stream, replay: Model) -> Balance:

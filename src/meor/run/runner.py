@@ -7,6 +7,7 @@ from the newest checkpoint of the update in progress; all draws are addressed, s
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,13 @@ from meor.run.judge import Judge
 from meor.run.layout import ENDPOINTS, MODEL, update_name, versions
 from meor.run.method import BALANCED_AT, Term, method_of
 from meor.run.prepare import base_plan, buffer_of, digest, dtype_of, given_base, host_of, refine_plan
+from meor.run.validated import Candidate, choose_multiple
 from meor.run.view import RunView, model_from
 from meor.run.watch import Watcher
 from meor.stream.snapshot import Stream
 
 NOTHING = Term()
+Trial = Callable[[Config, Path], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,21 @@ class Runner:
     """Brings a run folder from whatever is committed in it to completion."""
 
     def __init__(
-        self, folder: RunFolder, config: Config, stream: Stream, resources: Resources, watcher: Watcher
+        self,
+        folder: RunFolder,
+        config: Config,
+        stream: Stream,
+        resources: Resources,
+        watcher: Watcher,
+        trial: Trial,
     ) -> None:
         self.folder, self.config, self.stream = folder, config, stream
         self.resources, self.watcher = resources, watcher
         self.host = host_of(config)
         self._saved_at = time.monotonic()
         self.judge = Judge(folder, config, stream, self.host, resources.memory)
-        self.method = method_of(config, stream, self.judge, self._log)
+        self.method = method_of(config, stream, self.judge, self._log, self._choose)
+        self._trial = trial
 
     def run(self, *, resumed: bool) -> dict[str, Any]:
         """Go on to the end; the content of endpoints.json."""
@@ -142,6 +152,13 @@ class Runner:
         config = self.config
         scheme, std = config.refine.newcomer_init, config.base.init_std
         return grow(model, update, seed=config.seed, scheme=scheme, std=std)
+
+    def _choose(self, balanced: float) -> tuple[float, tuple[Candidate, ...]]:
+        """The validated multiple, tried in runs of another seed that lie beside the stored bases."""
+        name = self.folder.manifest["config_hash"]
+        folder = (self.resources.cache or default_cache()) / "trials" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return choose_multiple(self.config, balanced, self._trial, folder, self._say)
 
     def _replay_model(self) -> Model:
         """The pair's replay model after the update where gradients are balanced: read, or trained once."""

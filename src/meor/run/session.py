@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from meor.errors import RunError
 from meor.run.config import Config
 from meor.run.disk import Disk
 from meor.run.folder import RunFolder, make_free
-from meor.run.method import check_method
+from meor.run.layout import is_run
 from meor.run.prepare import check, content_of, given_base, with_width
 from meor.run.runner import Resources, Runner
 from meor.run.view import RunView
@@ -41,13 +43,14 @@ def start(
         stream = open_stream(config.stream, data_dir=place)
     config, config_hash = _fingerprinted(config, stream)
     check(config, stream, resources.memory)
-    check_method(config)
     use_threads(resources.threads)
     make_free(out, force=force)
     folder = RunFolder.begin(out, config, stream, config_hash, threads=resources.threads, disk=disk)
     try:
         folder.log("started", config_hash=config_hash, stream=stream.name, threads=resources.threads)
-        return Runner(folder, config, stream, resources, watcher).run(resumed=False)
+        return Runner(folder, config, stream, resources, watcher, _trial(stream, resources)).run(
+            resumed=False
+        )
     finally:
         folder.release()
 
@@ -77,9 +80,22 @@ def resume(
                 "Put them back as they were, or start a new run."
             )
         use_threads(resources.threads)
-        return Runner(folder, config, stream, resources, watcher).run(resumed=True)
+        return Runner(folder, config, stream, resources, watcher, _trial(stream, resources)).run(resumed=True)
     finally:
         folder.release()
+
+
+def _trial(stream: Stream, resources: Resources) -> Callable[[Config, Path], dict[str, Any]]:
+    """A run made aside, or what is left of one brought to its end."""
+
+    aside = replace(resources, replay=None)
+
+    def trial(config: Config, path: Path) -> dict[str, Any]:
+        if is_run(path):
+            return resume(path, stream=stream, resources=aside)
+        return start(config, path, stream=stream, resources=aside)
+
+    return trial
 
 
 def use_threads(count: int) -> None:
