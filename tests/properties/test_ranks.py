@@ -19,7 +19,7 @@ from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Split
 
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-THOROUGH = settings(QUICK, max_examples=2000)
+THOROUGH = settings(QUICK, max_examples=5000)
 
 
 @dataclass
@@ -74,7 +74,7 @@ def check_against_a_sort(case: Case) -> None:
         assert (ranks.cur[has_old] == ranks.old[has_old] + ahead[has_old]).all()
 
 
-@QUICK
+@settings(QUICK, max_examples=500)
 @given(cases())
 def test_ranks_equal_a_sort_by_score_and_id_in_both_universes(case):
     check_against_a_sort(case)
