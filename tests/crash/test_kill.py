@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -35,16 +36,33 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def wait_until_it_works(child: BaseProcess, run: Path) -> None:
+    """Until the child has written to the log: from there on every moment is one of training or committing."""
+    log = run / "log.jsonl"
+    before = log.stat().st_size if log.exists() else 0
+    while child.is_alive() and not (log.exists() and log.stat().st_size > before):
+        time.sleep(0.002)
+
+
+def seconds_of_a_run(run: Path, ring: Path, processes: ForkServerContext) -> tuple[float, float]:
+    """How long a run takes from its process's start, and from the first line of its log."""
+    began = time.monotonic()
+    child = processes.Process(target=begin_or_go_on, args=(run, ring, run.with_name(f"cache-{run.name}")))
+    child.start()
+    wait_until_it_works(child, run)
+    working = time.monotonic()
+    child.join()
+    return time.monotonic() - began, time.monotonic() - working
+
+
 def kill_until(wanted: int, folder: Path, ring: Path, processes: ForkServerContext) -> tuple[int, int]:
     """Kill runs at random moments until `wanted` kills are done; (kills, finished runs)."""
     chance = random.Random(1)
     begin_or_go_on(folder / "whole", ring, folder / "cache-whole")
     expected = results(folder / "whole")
-    began = time.monotonic()
-    child = processes.Process(target=begin_or_go_on, args=(folder / "timed", ring, folder / "cache-timed"))
-    child.start()
-    child.join()
-    longest = 1.1 * (time.monotonic() - began)
+    # Twice: the first may compile kernels, and kills spread over that time would mostly come too late.
+    timed = [seconds_of_a_run(folder / f"timed-{index}", ring, processes) for index in range(2)]
+    longest, work = (min(each) for each in zip(*timed, strict=True))
     kills = runs = 0
     while kills < wanted:
         run, cache = folder / f"run-{runs}", folder / f"cache-{runs}"
@@ -52,7 +70,11 @@ def kill_until(wanted: int, folder: Path, ring: Path, processes: ForkServerConte
         while not finished:
             child = processes.Process(target=begin_or_go_on, args=(run, ring, cache))
             child.start()
-            child.join(chance.uniform(0.0, longest))
+            if chance.random() < 0.7:  # most of a short run is its start: see to it that the rest is hit too
+                wait_until_it_works(child, run)
+                child.join(chance.uniform(0.0, work))
+            else:
+                child.join(chance.uniform(0.0, longest))
             if child.is_alive() and kills < wanted:
                 child.kill()
                 kills += 1
