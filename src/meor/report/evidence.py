@@ -17,6 +17,7 @@ from meor.evaluation.rank import Ranks
 from meor.report.culprits import Harm, harms_of, named, newcomers_of, varied
 from meor.report.drawings import Crowd
 from meor.report.figures import Loss, Step
+from meor.report.words import without_places
 from meor.run.layout import RANKS, VOCABULARY, update_name
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
@@ -75,7 +76,7 @@ def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None
             newcomers, charged = newcomers_of(view, stream, ranks, LISTED)
             harms = harms_of(newcomers, found)
         except MeorError as error:
-            reason = str(error)
+            reason = without_places(str(error))
     return Evidence(
         ranks=ranks,
         total=tally(ranks),

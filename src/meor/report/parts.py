@@ -12,12 +12,12 @@ from meor.report import drawings, figures, tables
 from meor.report.evidence import Evidence, gather
 from meor.report.page import Block, Prose, Section, Template
 from meor.report.record import RecordView, Summary, levels, record, summaries
-from meor.report.words import clipped, count, number, plural, share
+from meor.report.words import clipped, clipped_path, count, number, plural, share, without_places
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 
 NAMED = 3
-LABEL = 60
+ENTITY_LABEL, RELATION_LABEL = 60, 34
 
 LEVELS_LEGEND = (
     ("level0", "same role, degree bin and relation signature"),
@@ -55,7 +55,7 @@ def read(
         say("reading the stream")
         stream = view.stream(data_dir)
     except MeorError as error:
-        missing = _public(error)
+        missing = without_places(str(error))
     say("who displaced whom")
     evidence = gather(view, stream, missing)
     found: RecordView | None = None
@@ -66,8 +66,9 @@ def read(
             matched = levels(view, stream)
             found = record(view, stream)
         except MeorError as error:
-            missing = _public(error)
-    names = {kind: [clipped(label, LABEL) for label in view.labels(kind)] for kind in ("entity", "relation")}
+            missing = without_places(str(error))
+    entities = [clipped(label, ENTITY_LABEL) for label in view.labels("entity")]
+    relations = [clipped_path(label, RELATION_LABEL) for label in view.labels("relation")]
     return Told(
         view,
         evidence,
@@ -75,8 +76,8 @@ def read(
         matched,
         summaries(records_of or view),
         missing,
-        names["entity"].__getitem__,
-        names["relation"].__getitem__,
+        entities.__getitem__,
+        relations.__getitem__,
     )
 
 
@@ -190,13 +191,3 @@ def matched(told: Told | None) -> Section:
 
 def limits() -> Section:
     return Section("limits", "Limits and responsible use", (Template("limits.html"),))
-
-
-def _public(error: MeorError) -> str:
-    """The kind of trouble, without this machine's paths."""
-    text = str(error).split("/")[0].strip()
-    return (
-        text
-        if text and text == str(error)
-        else "the stream or the models are not on the machine that made this report."
-    )

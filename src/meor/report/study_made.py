@@ -9,7 +9,7 @@ from meor.report.page import Block, Cell, Column, Commands, Prose, Section, Tabl
 from meor.report.paper_beside import beside_paper
 from meor.report.provenance import provenance
 from meor.report.study_data import StudyData
-from meor.report.words import method_name, number
+from meor.report.words import method_name, number, without_places
 from meor.run.layout import versions
 from meor.run.view import RunView
 
@@ -50,7 +50,7 @@ def made(data: StudyData, view: RunView | None) -> Section:
     )
     blocks.append(_inputs(data))
     if data.failures:
-        rows = tuple((Cell(name), Cell(_without_paths(why))) for name, why in sorted(data.failures.items()))
+        rows = tuple((Cell(name), Cell(without_places(why))) for name, why in sorted(data.failures.items()))
         blocks.append(Table("Cells that failed", (Column("cell"), Column("why", sortable=False)), rows))
     return Section("made", "How this was made", tuple(blocks))
 
@@ -117,7 +117,3 @@ def _inputs(data: StudyData) -> Table:
         for row in data.rows
     )
     return Table("Every run, and the hash of what the runs of its pair share", columns, rows, folded=True)
-
-
-def _without_paths(text: str) -> str:
-    return " ".join(word.rsplit("/", 1)[-1] if word.startswith(("/", "~")) else word for word in text.split())

@@ -32,6 +32,7 @@ MEANING = {
 
 
 _SYMBOL = re.compile(r"(?<![\w])(Δ?[HDA])_(cur|old|MCI|TN|QN)(?![\w])")
+_PLACE = re.compile(r"(?<![\w.~])(?:[A-Za-z]:|~)?(?:[/\\][^\s/\\,:;`'\"()]+){2,}")
 
 
 def symbols(text: str) -> Markup:
@@ -89,7 +90,7 @@ def share(value: float | None) -> str:
         return ABSENT
     percent = 100 * value
     places = 1 if 0 < percent < 9.95 else 0
-    return f"{percent:.{places}f} %"
+    return f"{percent:.{places}f}\u00a0%"
 
 
 def count(value: int) -> str:
@@ -113,6 +114,19 @@ def listed(words: Sequence[str], limit: int | None = None) -> str:
 def query(head: str, relation: str, tail: str, *, head_missing: bool) -> str:
     """The question with its gap."""
     return f"?  {relation}  {tail}" if head_missing else f"{head}  {relation}  ?"
+
+
+def without_places(text: str) -> str:
+    """An error's sentence with the last part of each path: a report names no place of this machine."""
+    return _PLACE.sub(lambda found: re.split(r"[/\\]", found[0])[-1], text)
+
+
+def clipped_path(label: str, width: int) -> str:
+    """A label that may be a path, such as Freebase's relations: its end says most."""
+    if len(label) <= width or "/" not in label:
+        return clipped(label, width)
+    kept = label[-(width - 1) :]
+    return f"…{kept[kept.find('/') :]}" if "/" in kept else f"…{kept}"
 
 
 def clipped(label: str, width: int) -> str:

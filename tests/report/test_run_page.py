@@ -1,0 +1,162 @@
+"""What the report of a run says, checked against its files."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.report.conftest import SMALL, relist
+
+from meor.errors import InputError
+from meor.objective.records import penalty_records
+from meor.report.evidence import gather, losses, ranks_of
+from meor.report.gather import page_of
+from meor.report.html import render
+from meor.report.page import Figure, Prose, Table
+from meor.report.record import _comparison, levels, record, summaries
+from meor.report.run_page import command
+from meor.run.config import Config
+from meor.run.view import RunView
+from meor.typing import Role
+
+
+def test_the_same_facts_fall_from_their_first_level_to_their_last(run_folder: Path) -> None:
+    view = RunView.open(run_folder)
+    found = gather(view, None, "no stream")
+    _, ranks = ranks_of(view)
+    last = [each for each in ranks if each.occurrences.update == 4]
+    wanted = np.concatenate([1 / each.cur[each.occurrences.snapshot == 0] for each in last]).mean()
+    assert found.steps[-1].end == pytest.approx(wanted, abs=1e-12)
+    lost = sum(step.end - step.start for step in found.steps if step.cause == "new")
+    assert lost < 0
+    assert found.missing == "no stream"
+
+
+def test_losses_follow_from_the_cells_of_the_endpoints(run_folder: Path) -> None:
+    split = RunView.open(run_folder).endpoints()["test"]
+    found = losses(split)
+    assert [loss.update for loss in found] == [1, 2, 3, 4]
+    assert np.mean([loss.old - loss.cur for loss in found]) == pytest.approx(
+        split["D_MCI"]["value"], abs=1e-12
+    )
+
+
+def test_the_named_newcomers_stand_before_the_answer_and_the_example_is_a_real_query(
+    run_folder: Path,
+) -> None:
+    view = RunView.open(run_folder)
+    found = gather(view, view.stream(), "")
+    assert found.worst
+    assert all(len(each.newcomers) == each.cur - each.old for each in found.worst)
+    assert found.charged_of == (found.total.displaced, found.total.displaced)
+    first = next(
+        each for each in found.ranks if each.occurrences.side == (0 if found.example.head_missing else 1)
+    )
+    asked = first.occurrences
+    row = np.flatnonzero((asked.fact == found.example.fact).all(1) & (asked.role == Role.HISTORICAL))[0]
+    crowd = found.example.crowds[0]
+    assert (crowd.ahead_old + 1, crowd.ahead_old + crowd.ahead_new + 1) == (first.old[row], first.cur[row])
+
+
+def test_the_drawn_record_is_what_the_penalty_computes(penalized_folder: Path) -> None:
+    view = RunView.open(penalized_folder)
+    stream = view.stream()
+    found = record(view, stream)
+    comparison = _comparison(view.config, stream, found.update)
+    records = penalty_records(comparison, view.model(found.update))
+    cohort = comparison.cohort
+    x = np.flatnonzero((cohort.fact == found.fact).all(1) & (cohort.side == found.side))[0]
+    assert found.of_the_run
+    assert found.drawing.strips[0].pressure == pytest.approx(records.new[x], abs=1e-9)
+    assert found.drawing.reference == pytest.approx(records.reference[x], abs=1e-9)
+    assert found.drawing.tau == records.scale.tau[x]
+    assert found.drawing.excess > 0
+
+
+def test_shares_by_level_add_up_and_records_are_summed_up(penalized_folder: Path) -> None:
+    view = RunView.open(penalized_folder)
+    shown = levels(view, view.stream())
+    assert [each.update for each in shown] == [1, 2, 3, 4]
+    assert all(sum(each.shares) == pytest.approx(1) for each in shown)
+    told = summaries(view)
+    assert len(told) == 4
+    assert all(0 <= each.active <= each.records for each in told)
+
+
+def test_a_run_without_a_penalty_says_so_and_still_shows_the_mechanism(run_folder: Path) -> None:
+    page = page_of(run_folder)
+    text = render(page)
+    assert "would have seen" in text
+    assert "stores no penalty records" in text
+    figures = [b for section in page.sections for b in section.blocks if isinstance(b, Figure)]
+    assert len(figures) == 5
+
+
+def test_without_weights_or_endpoints_what_is_missing_is_said(run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    for path in folder.glob("update-*/model.safetensors"):
+        path.unlink()
+    page = page_of(folder)
+    missing = [
+        b.text
+        for section in page.sections
+        for b in section.blocks
+        if isinstance(b, Prose) and b.kind == "missing"
+    ]
+    assert len(missing) == 2
+    assert not any(str(tmp_path) in text for text in missing)
+    tables = [b.caption for section in page.sections for b in section.blocks if isinstance(b, Table)]
+    assert "The old answers that lost most" in tables
+
+
+def test_a_run_that_is_under_way_is_reported_as_such(run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    (folder / "endpoints.json").unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["complete"] = False
+    manifest["sha256"] = {
+        name: digest
+        for name, digest in manifest["sha256"].items()
+        if "update-4" not in name and name != "endpoints.json"
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    page = page_of(folder)
+    assert "not complete" in page.state
+    assert "not known yet" in page.sentence
+
+
+def test_the_command_gives_the_same_settings_again(run_folder: Path) -> None:
+    config = RunView.open(run_folder).config
+    words = shlex.split(command(config))
+    sets = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    assert words[:4] == ["meor", "run", "--stream", "world"]
+    assert Config.gather(flags={"stream": "world"}, sets=sets) == config
+    assert config.dim == SMALL["dim"]
+
+
+def test_a_stream_given_by_path_leaves_its_name_only(run_folder: Path) -> None:
+    config = RunView.open(run_folder).config.model_copy(update={"stream": "/home/someone/graphs/mine"})
+    assert "/home" not in command(config)
+    assert "--stream mine" in command(config)
+
+
+def test_a_folder_that_is_neither_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="neither a run"):
+        page_of(tmp_path)
+
+
+def test_a_damaged_file_is_refused_and_not_shown(run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    path = folder / "endpoints.json"
+    path.write_text(path.read_text().replace("0.", "0.9", 1))
+    with pytest.raises(Exception, match="sha256"):
+        page_of(folder)
+    relist(folder, "endpoints.json")
+    page_of(folder)

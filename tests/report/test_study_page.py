@@ -1,0 +1,143 @@
+"""What the report of a study says: its own effects, the paper beside them, and what is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.report.conftest import invented_rows
+from typer.testing import CliRunner
+
+from meor.cli import app
+from meor.report.gather import page_of
+from meor.report.html import render
+from meor.report.page import Commands, Page, Prose, Table
+from meor.report.study_data import read_study
+from meor.study.effects import compare
+from meor.study.paper import paper_tables
+from meor.study.rows import read_rows, write_rows
+
+
+@pytest.fixture(scope="module")
+def page(study_folder: Path) -> Page:
+    return page_of(study_folder)
+
+
+def tables(page: Page, section: str) -> list[Table]:
+    return [
+        block
+        for found in page.sections
+        if found.id == section
+        for block in found.blocks
+        if isinstance(block, Table)
+    ]
+
+
+def test_the_sentence_states_the_main_effect_with_its_bound(page: Page, study_folder: Path) -> None:
+    rows = read_rows(study_folder / "runs.parquet")
+    found = compare(rows, rows[0].group, "balance", "meor", "replay")["H_cur"]
+    assert f"+{found.mean:.4f}" in page.sentence
+    assert f"+{found.lower:.4f}" in page.sentence
+    assert "below Uncentered" in page.sentence
+
+
+def test_every_effect_of_the_table_is_that_of_the_rows(page: Page, study_folder: Path) -> None:
+    rows = read_rows(study_folder / "runs.parquet")
+    full = next(table for table in tables(page, "effects") if table.caption.startswith("Every paired effect"))
+    found = compare(rows, rows[0].group, "balance", "meor", "uor")
+    shown = {row[1].text: row for row in full.rows if row[0].text == "UOR"}
+    assert shown["ΔH_cur"][2].sort == found["H_cur"].mean
+    assert shown["D_MCI reduction"][3].sort == found["D_MCI"].lower
+    assert "not adjusted" in full.note
+
+
+def test_the_paper_stands_in_columns_of_its_own_digit_for_digit(page: Page) -> None:
+    beside = tables(page, "paper")
+    absolute = next(table for table in beside if "Table 2" in table.caption)
+    printed = paper_tables()["absolute"]
+    for row in absolute.rows:
+        name = row[0].text.lower()
+        assert [cell.text for cell in row[2::2]] == list(printed.rows[name])
+    assert all(column.title.endswith(("ours", "paper")) for table in beside for column in table.columns[1:])
+    calibration = next(row for row in absolute.rows if row[0].text == "Calibration")
+    assert "--" in [cell.text for cell in calibration[2::2]]
+
+
+def test_the_frontier_is_there_where_a_grid_is_and_only_there(page: Page, tmp_path: Path) -> None:
+    assert "frontier" in [section.id for section in page.sections]
+    plain = [row for row in invented_rows() if row.multiple in (0.0, 1.0)]
+    write_rows(tmp_path / "runs.parquet", plain)
+    assert "frontier" not in [section.id for section in page_of(tmp_path).sections]
+
+
+def test_a_study_without_run_folders_says_what_it_cannot_show(tmp_path: Path) -> None:
+    write_rows(tmp_path / "runs.parquet", [row for row in invented_rows() if row.multiple in (0.0, 1.0)])
+    page = page_of(tmp_path)
+    missing = [
+        b for section in page.sections for b in section.blocks if isinstance(b, Prose) and b.kind == "missing"
+    ]
+    assert len(missing) >= 4
+    assert tables(page, "effects")
+
+
+def test_one_pair_is_not_compared(tmp_path: Path) -> None:
+    write_rows(
+        tmp_path / "runs.parquet",
+        [row for row in invented_rows() if row.pair == 0 and row.multiple in (0.0, 1.0)],
+    )
+    page = page_of(tmp_path)
+    assert "compared" in page.sentence
+    assert not tables(page, "effects")
+
+
+def test_many_settings_with_one_comparison_share_a_forest(tmp_path: Path) -> None:
+    rows = [
+        row
+        for stream in ("FBInc-S", "FBInc-L", "WN-CKGE")
+        for row in invented_rows(stream)
+        if row.method in ("replay", "meor") and row.multiple in (0.0, 1.0)
+    ]
+    write_rows(tmp_path / "runs.parquet", rows)
+    balance = {"active": 0, "records": 64}
+    group = {"stream": "WN-CKGE", "backbone": "complex", "host": "replay", "preset": "practical"}
+    kept = [{"group": group, "pair": 0, "method": "meor", "balance": balance}]
+    (tmp_path / "balances.json").write_text(json.dumps(kept))
+    page = page_of(tmp_path)
+    text = render(page)
+    assert text.count("against the others") == 1
+    boundary = next(table for table in tables(page, "paper") if "balanced" in table.caption)
+    assert [cell.text for cell in boundary.rows[0][3:]] == ["0 of 64", "0 of 64"]
+    transfer = next(table for table in tables(page, "paper") if "Table 5" in table.caption)
+    assert [row[2].text for row in transfer.rows] == ["0.0026", "0.0026"]
+
+
+def test_failed_cells_are_named(page: Page) -> None:
+    assert "world/pair-7/uor" in page.state
+
+
+def test_the_command_is_what_was_typed_without_places(tmp_path: Path) -> None:
+    write_rows(tmp_path / "runs.parquet", [row for row in invented_rows() if row.multiple in (0.0, 1.0)])
+    typed = "meor study primary --pairs 8 --data-dir /home/someone/data --out /srv/x --set dim=64"
+    (tmp_path / "command.txt").write_text(typed + "\n")
+    commands = [
+        b for section in page_of(tmp_path).sections for b in section.blocks if isinstance(b, Commands)
+    ]
+    assert commands[0].lines[0][0] == "meor study primary --pairs 8 --set dim=64"
+
+
+def test_read_study_prefers_meor_and_orders_methods_as_the_paper_does(study_folder: Path) -> None:
+    data = read_study(study_folder)
+    assert data.head == "meor"
+    assert [level.method for level in data.settings[0].levels][:3] == ["replay", "calibration", "mmr"]
+    assert [setting.rule for setting in data.settings] == ["balance", "validated"]
+
+
+def test_the_command_line_writes_the_file_and_names_it(run_folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out" / "page.html"
+    done = CliRunner().invoke(app, ["report", str(run_folder), "--out", str(target)])
+    assert done.exit_code == 0, done.output
+    assert str(target) in done.output
+    assert target.stat().st_size > 50_000
+    refused = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert refused.exit_code == 2

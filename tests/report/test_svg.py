@@ -1,0 +1,75 @@
+"""The canvas: escaped, bounded, the same bytes for the same figure."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from meor.report.drawings import Crowd, ExcessDrawing, Levels, Strip, comparison, growth, matching
+from meor.report.figures import (
+    ForestGroup,
+    ForestRow,
+    FrontierLine,
+    FrontierPoint,
+    Loss,
+    LossPanel,
+    Step,
+    forest,
+    frontier,
+    loss_panels,
+    waterfall,
+)
+from meor.report.svg import NARROW, WIDE, Canvas, Scale, padded, tick_labels
+
+HOSTILE = '"><script>alert(1)</script>&'
+ROW = ForestRow(HOSTILE, 0.0057, 0.005, 0.0064, 0.0052)
+DRAWINGS = {
+    "forest": lambda width: forest([ForestGroup("ΔH_cur", (ROW,), 0.005)], width),
+    "frontier": lambda width: frontier(
+        [FrontierLine(HOSTILE, 6, (FrontierPoint(1, 2, 0, 2, 1, 3, HOSTILE),) * 2)], width
+    ),
+    "losses": lambda width: loss_panels([LossPanel(HOSTILE, (Loss(1, 0.3, 0.25), Loss(2, 0.2, 0.2)))], width),
+    "waterfall": lambda width: waterfall([Step(HOSTILE, 0, 0.3, ""), Step("u", 0.3, 0.2, "new")], width),
+    "growth": lambda width: growth([Crowd(1, 10, 20, 900, 3), Crowd(2, 20, 30, 0, 0)], 10, HOSTILE, width),
+    "comparison": lambda width: comparison(
+        ExcessDrawing(
+            (Strip("new", (2.0, -1.0, -9.0), 1.2, "new"), Strip("old", (), 0.0, "old")), 0.0, 0.7, HOSTILE
+        ),
+        width,
+    ),
+    "matching": lambda width: matching([Levels(1, (0.0, 1.0, 0.0), 64)], width),
+}
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_drawing_is_well_formed_whatever_its_labels_say(name: str, width: int) -> None:
+    drawn = DRAWINGS[name](width).drawn(HOSTILE)
+    root = ElementTree.fromstring(str(drawn))
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == HOSTILE
+    assert not [element for element in root.iter() if element.tag == "script"]
+    assert "nan" not in str(drawn).lower().replace("uncentered", "")
+    assert drawn == DRAWINGS[name](width).drawn(HOSTILE)
+
+
+def test_ticks_are_round_inside_the_range_and_labelled_alike() -> None:
+    ticks = Scale(-0.0061, 0.0118, 0, 100).ticks(5)
+    assert tick_labels(ticks) == ["−0.005", "0.000", "0.005", "0.010"]
+    assert Scale(3.0, 3.0, 0, 1).ticks() == [3.0]
+    assert tick_labels(Scale(0, 0.1, 0, 1).ticks(4)) == ["0.000", "0.025", "0.050", "0.075", "0.100"]
+
+
+def test_a_scale_maps_ends_to_ends_and_holds_what_lies_beyond() -> None:
+    scale = Scale(2.0, 4.0, 10.0, 30.0)
+    assert [scale(value) for value in (2.0, 3.0, 4.0)] == [10.0, 20.0, 30.0]
+    assert (scale.held(9.0), scale.held(-9.0)) == (4.0, 2.0)
+    low, high = padded([1.0, 1.0])
+    assert low < 1.0 < high
+
+
+def test_negative_sizes_do_not_reach_the_page() -> None:
+    canvas = Canvas(10, 10)
+    canvas.rect(0, 0, -5, 3, "fill-old")
+    assert 'width="0"' in canvas.drawn("empty")
