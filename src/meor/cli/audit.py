@@ -36,6 +36,7 @@ from meor.run.checkpoint import to_json
 from meor.run.disk import Content
 from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, update_name, write_vocabulary
 from meor.stream.registry import open_stream
+from meor.stream.validation import Duplicates, duplicate_rule
 from meor.typing import Split
 
 app = new_verb()
@@ -69,6 +70,9 @@ def command(
         str | None, typer.Option(help="Splits whose facts are known answers. [train,valid,test]")
     ] = None,
     groups: Annotated[Path | None, typer.Option(help="Lines `label TAB group`: report each group.")] = None,
+    duplicates: Annotated[
+        str, typer.Option(help="A fact that stands twice in the stream: error, or drop.")
+    ] = "error",
     protocols: Annotated[
         bool, typer.Option("--protocols", help="Also the field's older protocols and forgetting measures.")
     ] = False,
@@ -106,7 +110,7 @@ def command(
         require_free(out, force=force)
     wanted = Wanted(update, updates, sides, split, ties, filter_prefix, filter_splits)
     files = Files(backbone, entity, relation, vocabulary)
-    source, question = _source(run, stream, files, data_dir, wanted)
+    source, question = _source(run, stream, files, data_dir, wanted, duplicate_rule(duplicates))
     grouped = None if groups is None else read_groups(groups, source.stream)
     with Console(stderr=True).status("auditing") as status:
         found = audit(
@@ -130,7 +134,12 @@ def command(
 
 
 def _source(
-    run: Path | None, stream: str | None, files: Files, data_dir: Path | None, wanted: Wanted
+    run: Path | None,
+    stream: str | None,
+    files: Files,
+    data_dir: Path | None,
+    wanted: Wanted,
+    duplicates: Duplicates,
 ) -> tuple[Source, Question]:
     if run is not None:
         files.require_none()
@@ -141,7 +150,7 @@ def _source(
             "neither a run nor a stream was named",
             remedy="Write `meor audit RUN`, or `meor audit --stream S` with the embeddings' files",
         )
-    opened = open_stream(stream, data_dir=data_dir)
+    opened = open_stream(stream, data_dir=data_dir, duplicates=duplicates)
     question = question_of(wanted, opened)
     return given(opened, files, max(question.updates)), question
 

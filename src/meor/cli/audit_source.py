@@ -116,7 +116,11 @@ def _stream_of(run: Path, config: dict[str, Any], named: str | None, data_dir: P
     name, place = named or config.get("stream"), config.get("data_dir")
     if not isinstance(name, str):
         raise RunError(f"{run / CONFIG} does not name a stream.")
-    return open_stream(name, data_dir=data_dir or (Path(place) if isinstance(place, str) else None))
+    return open_stream(
+        name,
+        data_dir=data_dir or (Path(place) if isinstance(place, str) else None),
+        duplicates="drop" if config.get("duplicates") == "drop" else "error",
+    )
 
 
 def _models(run: Path, updates: Iterable[int], listed: dict[str, str]) -> dict[int, str]:

@@ -54,14 +54,16 @@ def info(
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
     data_dir: DataDir = None,
+    duplicates: Annotated[str, typer.Option(help="A fact that stands twice: error, or drop.")] = "error",
 ) -> None:
     """What a stream holds, snapshot by snapshot.
 
     Entities and relations are cumulative; facts (train + valid + test) are those introduced at the snapshot.
     """
     from meor.stream.registry import find_entry, open_stream
+    from meor.stream.validation import duplicate_rule
 
-    stream = open_stream(name, data_dir=data_dir)
+    stream = open_stream(name, data_dir=data_dir, duplicates=duplicate_rule(duplicates))
     snapshots = describe(stream)
     if as_json:
         print(json.dumps({"name": stream.name, "snapshots": snapshots}, indent=2, ensure_ascii=False))

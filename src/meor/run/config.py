@@ -27,7 +27,7 @@ Method = Literal["replay", "meor", "mmr", "uor", "shuffled", "uncentered", "cali
 SideName = Literal["head", "tail"]
 SplitName = Literal["train", "valid", "test"]
 
-PLACES = ("stream", "data_dir", "base_model")
+PLACES = ("stream", "data_dir", "duplicates", "base_model")
 """Settings that say where inputs lie; the fingerprint holds the hash of what was found there instead."""
 
 
@@ -120,6 +120,7 @@ class Config(Section):
 
     stream: str = "world"
     data_dir: str | None = None
+    duplicates: Literal["error", "drop"] = "error"
     backbone: Annotated[str, BeforeValidator(_backbone)] = "complex"
     host: Literal["replay"] = "replay"
     method: Method = "replay"

@@ -88,7 +88,7 @@ class RunView:
         """The stream of the run; one that has changed since is refused."""
         named = self.config.data_dir
         place = data_dir or (Path(named) if named else None)
-        stream = open_stream(self.config.stream, data_dir=place)
+        stream = open_stream(self.config.stream, data_dir=place, duplicates=self.config.duplicates)
         if stream.content_hash() != self.manifest["stream_hash"]:
             raise RunError(
                 f"the stream {self.config.stream} is not the one {self.path} was made from: its content has "

@@ -19,6 +19,7 @@ from pathlib import Path
 from meor.errors import StreamError
 from meor.stream.readers import read_stream
 from meor.stream.snapshot import Stream
+from meor.stream.validation import Duplicates
 from meor.stream.world import world
 
 WORLD = "world"
@@ -137,10 +138,13 @@ def verify(entry: Entry, folder: Path) -> None:
             raise StreamError(problem, remedy=remedy, path=path)
 
 
-def open_stream(name_or_path: str | Path, *, data_dir: Path | None = None) -> Stream:
+def open_stream(
+    name_or_path: str | Path, *, data_dir: Path | None = None, duplicates: Duplicates = "error"
+) -> Stream:
     """The stream of a registered name (any case), "world", or a path; registered files are verified first.
 
-    A name wins over a file or folder of the same name: write `./ENTITY` for the latter.
+    A name wins over a file or folder of the same name: write `./ENTITY` for the latter. Registered streams
+    hold no fact twice; a path may, and `duplicates="drop"` keeps the first of each.
     """
     name = str(name_or_path)
     if not isinstance(name_or_path, Path):
@@ -153,7 +157,7 @@ def open_stream(name_or_path: str | Path, *, data_dir: Path | None = None) -> St
             return read_stream(folder, name=entry.name)
         if Path(name).name == name and not os.path.lexists(name):
             raise StreamError(f"there is no stream, file or folder named {name!r}", remedy=_suggestion(name))
-    return read_stream(Path(name_or_path))
+    return read_stream(Path(name_or_path), duplicates=duplicates)
 
 
 def _suggestion(name: str) -> str:

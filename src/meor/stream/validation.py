@@ -19,6 +19,12 @@ def check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
         raise ConfigError(f"{name} is {shown(value)}", remedy=f"Choose one of {', '.join(allowed)}")
 
 
+def duplicate_rule(text: str) -> Duplicates:
+    """A word of the command line as the rule it names."""
+    check_choice("--duplicates", text, ("error", "drop"))
+    return "drop" if text == "drop" else "error"
+
+
 def check_numbers(present: Iterable[int], origin: Origin) -> None:
     """Snapshots are 0, 1, 2, ... without a gap."""
     numbers = sorted(set(present))
