@@ -158,3 +158,46 @@ def test_a_study_recomputed_from_its_ranks_alone_agrees(whole: tuple[Path, Findi
         if line.startswith(("import ", "from "))
     }
     (out / "effects.csv").unlink()
+
+
+def test_every_rule_has_its_rows_and_the_choice_is_recorded(place: Path) -> None:
+    rules, methods = ["balance", "validated", 0.01], ["replay", "uncentered", "meor"]
+    plan = tiny_plan(place, methods=methods, coefficient_rule=rules, multiples=[1, 3])
+    out = place / "rules"
+    found = conduct(plan, out, means=Means(cache=place / "cache"))
+    assert found.failures == {}
+    by_rule: dict[str, set[tuple[str, int]]] = {}
+    for row in found.rows:
+        by_rule.setdefault(row.coefficient_rule, set()).add((row.method, row.pair))
+    both = {(method, pair) for method in ("uncentered", "meor") for pair in (0, 1)}
+    assert by_rule == {
+        "none": {("replay", 0), ("replay", 1)},
+        "balance": both,
+        "validated": both,
+        "0.01": both,
+    }
+    assert {row.pair for row in found.rows} == {0, 1}  # selection pairs stay out
+    balance = {(kept.pair, kept.method): kept.balance for kept in found.balances}
+    chosen = {choice.method: choice for choice in found.choices}
+    assert all(choice.pairs == (1_000_000,) for choice in chosen.values())
+    for row in found.rows:
+        if row.coefficient_rule in ("balance", "validated"):
+            expected = (row.multiple or 0.0) * balance[row.pair, row.method].coefficient
+            assert row.coefficient == expected
+        if row.coefficient_rule == "validated":
+            assert row.multiple == chosen[row.method].multiple
+    told = json.loads((out / "selection.json").read_text())
+    assert {each["method"] for each in told} == {"uncentered", "meor"}
+    assert [each["multiple"] for each in told[0]["candidates"]] == [1.0, 3.0, 10.0, 30.0, 100.0, 300.0]
+    assert json.loads((out / "balances.json").read_text())
+
+
+def test_an_unused_penalty_leaves_the_bits_of_replay(place: Path) -> None:
+    plan = tiny_plan(place, methods=["replay", "meor"], coefficient_rule=[0], pairs=1)
+    found = conduct(plan, place / "zero", means=Means(cache=place / "cache"))
+    replay, penalized = found.rows
+    assert (replay.method, penalized.coefficient_rule) == ("replay", "0.0")
+    for name in ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN"):
+        assert replay.endpoint(name) == penalized.endpoint(name)
+    weights = [(place / "zero" / "runs" / row.run / "update-2" / "model.safetensors") for row in found.rows]
+    assert weights[0].read_bytes() == weights[1].read_bytes()

@@ -129,7 +129,11 @@ def _made(task: Task) -> Row:
 
 def _brought_to_the_end(task: Task, config: Config, stream: Stream) -> dict[str, Any]:
     resources = Resources(
-        threads=1, memory=task.memory, cache=task.cache, checkpoint_seconds=task.checkpoint_seconds
+        threads=1,
+        memory=task.memory,
+        cache=task.cache,
+        checkpoint_seconds=task.checkpoint_seconds,
+        replay=None if task.cell.method == "replay" else task.replay_folder,
     )
     if not is_run(task.folder):
         return start(config, task.folder, stream=stream, resources=resources)

@@ -6,14 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import RunError
-from meor.host.base import Update
-from meor.host.training import Training
-from meor.objective.balance import Balance, balance_penalty
-from meor.objective.penalty import Penalty
+from meor.objective.balance import Balance
 from meor.run.checkpoint import read_json, to_json
 from meor.run.disk import Disk, commit_file
-from meor.run.prepare import buffer_of, host_of, refine_plan
-from meor.run.records_file import comparison_of
+from meor.run.method import BALANCED_AT, balanced
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.rows import Group
@@ -29,23 +25,6 @@ class KeptBalance:
     balance: Balance
 
 
-UPDATE = 1
-"""Where the two gradients are balanced: at the end of update 1 trained as replay."""
-
-
-def balanced(replay: RunView, stream: Stream, method: str) -> Balance:
-    """Host and penalty gradients at the end of the pair's replay update 1; no rank is looked at."""
-    config = replay.config
-    update = Update.of(stream, UPDATE, buffer_of(config, stream, UPDATE))
-    host = host_of(config)
-    training = Training.begin(host, replay.model(UPDATE), update, refine_plan(config))
-    of_method = config.model_copy(update={"method": method})
-    comparison = comparison_of(of_method, stream, UPDATE, update.replay.fact)
-    steps = host.steps(0)
-    losses = (host.loss(steps[index].batch) for index in range(len(steps)))
-    return balance_penalty(Penalty(comparison, training.backbone), training.entity, training.relation, losses)
-
-
 def read_balance(path: Path) -> Balance | None:
     try:
         return Balance(**read_json(path)) if path.is_file() else None
@@ -54,10 +33,11 @@ def read_balance(path: Path) -> Balance | None:
 
 
 def kept_balance(path: Path, replay: RunView, stream: Stream, method: str) -> Balance:
-    """`balanced`, made once and kept beside the runs that use it."""
+    """The balance at the pair's replay model after update 1, made once and kept beside the runs."""
     kept = read_balance(path)
     if kept is not None:
         return kept
-    found = balanced(replay, stream, method)
+    config = replay.config.model_copy(update={"method": method})
+    found = balanced(config, stream, replay.model(BALANCED_AT))
     commit_file(Disk(), path, to_json(asdict(found)))
     return found

@@ -197,7 +197,11 @@ class _Conductor:
     def _balances(self) -> tuple[KeptBalance, ...]:
         """What each pair's coefficients were made from; those of selection pairs count as well."""
         found: dict[Path, KeptBalance] = {}
-        for cell in sorted(self.rows, key=lambda each: (each.split, each.seed)):
+        order = groups(self.plan), list(self.plan.methods)
+        for cell in sorted(
+            self.rows,
+            key=lambda each: (order[0].index(each.group), each.seed, order[1].index(each.method)),  # type: ignore[arg-type]
+        ):
             path = self._task(cell).balance_file
             kept = read_balance(path)
             if kept is not None and path not in found:
