@@ -27,7 +27,7 @@ def test_the_resolved_yaml_holds_every_setting_and_reads_back_to_the_same_config
 
 
 def test_the_paper_preset_is_the_paper_to_the_letter() -> None:
-    paper = Config(preset="paper")
+    paper = Config(preset="paper", stream="ENTITY")
     assert (paper.refine.learning_rate, paper.refine.passes, paper.refine.order) == (1e-4, 1, "file")
     assert (paper.refine.newcomer_init, paper.refine.batch, paper.refine.negatives) == ("base", 2048, 10)
     assert (paper.refine.replay_size, paper.dim, paper.dtype) == (2048, 200, "float64")
