@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from meor.run.validated import MULTIPLES
 from meor.study.pairing import Cell, groups, method_cells, replay_cells, selection_cells, validated_cells
-from meor.study.plan import MULTIPLES, Study
+from meor.study.plan import Study
 
 PLAN = Study.resolve(
     {

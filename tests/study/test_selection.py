@@ -4,7 +4,7 @@ import pytest
 from tests.study.study_rows import row
 
 from meor.errors import StudyError
-from meor.study.plan import MULTIPLES
+from meor.run.validated import MULTIPLES
 from meor.study.rows import Group
 from meor.study.selection import choose
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meor.errors import StudyError
+from meor.run import validated
 from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
 from meor.study.rows import IDENTITY_TOLERANCE, Group, Row, select
 
-MARGIN = 0.005
+MARGIN = validated.MARGIN
 """Preservation: the lower bound stays above -MARGIN."""
 
 REDUCTION = "D_MCI"
@@ -54,7 +55,7 @@ class Effect:
 
     @property
     def preserved(self) -> bool:
-        """Does the lower bound stay above the margin?"""
+        """Does the lower bound stay above -MARGIN?"""
         return self.lower > -MARGIN
 
     @property

@@ -16,9 +16,10 @@ from meor.host.training import Training
 from meor.run.config import Config
 from meor.run.layout import MODEL, update_name
 from meor.run.prepare import buffer_of, host_of, refine_plan
+from meor.run.validated import MULTIPLES
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
-from meor.study.plan import BALANCE, MULTIPLES, UNPENALIZED, VALIDATED, Study
+from meor.study.plan import BALANCE, UNPENALIZED, VALIDATED, Study
 from meor.study.rows import Group
 
 TEST, VALID = "test", "valid"

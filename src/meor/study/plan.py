@@ -13,12 +13,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from meor.errors import ConfigError
 from meor.run.config import Config, Method
 from meor.run.explain import explain
+from meor.run.validated import TRIAL_SEED_OFFSET
 from meor.run.yaml_file import read_yaml
 
 PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier")
-MULTIPLES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 UNPENALIZED = ("replay", "calibration")
-FIRST_SELECTION_SEED = 1_000_000
+FIRST_SELECTION_SEED = TRIAL_SEED_OFFSET
 """Pairs that choose a validated coefficient are numbered from here: no study uses them as its own."""
 
 BALANCE, VALIDATED = "balance", "validated"

@@ -7,19 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meor.errors import StudyError
-from meor.study.effects import MARGIN
-from meor.study.plan import MULTIPLES
+from meor.run.validated import MULTIPLES, Candidate, best_multiple
 from meor.study.rows import Group, Row
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Means over the selection pairs, on validation facts."""
-
-    multiple: float
-    H_cur: float
-    A_TN: float
-    admitted: bool  # A_TN is no more than the margin below replay's
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +30,15 @@ def choose(rows: Sequence[Row], group: Group, method: str) -> Choice:
     if not replay:
         raise StudyError(f"No selection pair of {group} has a replay run, so nothing can be chosen.")
     base = list(replay.values())
-    unused = Candidate(0.0, _mean(base, "H_cur"), _mean(base, "A_TN"), True)
+    unused = Candidate(0.0, _mean(base, "H_cur"), _mean(base, "A_TN"))
     candidates = []
     for multiple in MULTIPLES:
         found = [row for row in mine if row.method == method and row.multiple == multiple]
         if {row.pair for row in found} != set(replay):
             continue  # a failed cell: its multiple cannot be judged by the same pairs
-        cur, acquired = _mean(found, "H_cur"), _mean(found, "A_TN")
-        candidates.append(Candidate(multiple, cur, acquired, acquired >= unused.A_TN - MARGIN))
-    admitted = [each for each in candidates if each.admitted]
-    best = max(admitted, key=lambda each: (each.H_cur, -each.multiple), default=None)
-    multiple = 0.0 if best is None else best.multiple
-    return Choice(group, method, multiple, unused, tuple(candidates), tuple(sorted(replay)))
+        candidates.append(Candidate.against(unused, multiple, _mean(found, "H_cur"), _mean(found, "A_TN")))
+    chosen = best_multiple(candidates)
+    return Choice(group, method, chosen, unused, tuple(candidates), tuple(sorted(replay)))
 
 
 def _mean(rows: Sequence[Row], name: str) -> float:
