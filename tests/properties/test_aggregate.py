@@ -6,18 +6,17 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.properties.lengths import Lengths
 
 from meor.objective.pressure import maximum, smooth_pressure
 
-EXAMPLES = 2000
 TOLERANCE = 1e-12
 
 number = st.floats(-50, 50, allow_subnormal=False)
 gap_lists = st.lists(number, min_size=1, max_size=8)
 betas = st.floats(0.01, 20)
-many = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
+holds = Lengths(short=1000, long=20_000)
 
 
 def smooth(gaps: list[float], beta: float) -> float:
@@ -28,8 +27,7 @@ def tail(gaps: list[float]) -> np.ndarray:
     return np.maximum(np.array(gaps), 0)
 
 
-@many
-@given(gap_lists, betas)
+@holds(gap_lists, betas)
 def test_smooth_lies_between_mean_and_maximum(gaps, beta):
     value = smooth(gaps, beta)
     assert value >= 0
@@ -37,28 +35,24 @@ def test_smooth_lies_between_mean_and_maximum(gaps, beta):
     assert value <= tail(gaps).max() * (1 + TOLERANCE)
 
 
-@many
-@given(gap_lists, betas)
+@holds(gap_lists, betas)
 def test_smooth_is_at_most_log_n_over_beta_below_the_maximum(gaps, beta):
     assert smooth(gaps, beta) >= tail(gaps).max() - np.log(len(gaps)) / beta - TOLERANCE * 50
 
 
-@many
-@given(gap_lists, betas, st.randoms(use_true_random=False))
+@holds(gap_lists, betas, st.randoms(use_true_random=False))
 def test_order_does_not_matter(gaps, beta, random):
     turned = list(gaps)
     random.shuffle(turned)
     assert smooth(turned, beta) == pytest.approx(smooth(gaps, beta), rel=TOLERANCE, abs=0)
 
 
-@many
-@given(gap_lists, betas, st.integers(2, 5))
+@holds(gap_lists, betas, st.integers(2, 5))
 def test_replication_of_the_whole_multiset_does_not_matter(gaps, beta, times):
     assert smooth(gaps * times, beta) == pytest.approx(smooth(gaps, beta), rel=TOLERANCE, abs=0)
 
 
-@many
-@given(gap_lists, betas, st.data())
+@holds(gap_lists, betas, st.data())
 def test_smooth_grows_with_each_gap(gaps, beta, data):
     at = data.draw(st.integers(0, len(gaps) - 1))
     raised = list(gaps)
@@ -66,34 +60,29 @@ def test_smooth_grows_with_each_gap(gaps, beta, data):
     assert smooth(raised, beta) >= smooth(gaps, beta) * (1 - TOLERANCE)
 
 
-@many
-@given(gap_lists, betas, st.floats(1, 10))
+@holds(gap_lists, betas, st.floats(1, 10))
 def test_smooth_grows_with_beta(gaps, beta, factor):
     assert smooth(gaps, beta * factor) >= smooth(gaps, beta) * (1 - TOLERANCE)
 
 
-@many
-@given(gap_lists)
+@holds(gap_lists)
 def test_a_small_beta_gives_the_mean(gaps):
     assert smooth(gaps, 1e-9) == pytest.approx(tail(gaps).mean(), rel=1e-5, abs=0)
 
 
-@many
-@given(gap_lists)
+@holds(gap_lists)
 def test_a_large_beta_gives_the_maximum(gaps):
     assert smooth(gaps, 1e9) == pytest.approx(tail(gaps).max(), rel=1e-6, abs=1e-8)
 
 
-@many
-@given(gap_lists, betas)
+@holds(gap_lists, betas)
 def test_zero_exactly_when_nobody_outranks(gaps, beta):
     assert (smooth(gaps, beta) == 0) == (max(gaps) <= 0)
     value = float(maximum(torch.tensor(gaps, dtype=torch.float64)))
     assert (value == 0) == (max(gaps) <= 0)
 
 
-@many
-@given(gap_lists, betas, st.data())
+@holds(gap_lists, betas, st.data())
 def test_places_that_hold_nobody_count_for_nothing(gaps, beta, data):
     extra = data.draw(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5))
     member = torch.tensor([True] * len(gaps) + [False] * len(extra))
@@ -128,3 +117,9 @@ def test_smooth_equals_fifty_digits_from_tiny_to_huge_gaps(seed, dtype, bound):
         assert found == 0
     else:
         assert abs(found - exact) / exact < bound
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", holds.known)
+def test_the_same_at_length(name):
+    holds.at_length(name)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.growth import growing, pressing, random_model, tables
+from tests.properties.lengths import Lengths
 from torch import Tensor
 
 from meor.backbone import Model
@@ -21,12 +21,10 @@ from meor.objective.records import penalty_records
 from meor.objective.variants import MEOR, VARIANTS
 from meor.stream.snapshot import Stream
 
-EXAMPLES, LONG_EXAMPLES = 1000, 10_000
-
 seeds = st.integers(0, 10**6)
 names = st.sampled_from(["complex", "distmult", "transe"])
 kinds = st.sampled_from(sorted(VARIANTS))
-many = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
+holds = Lengths(short=500, long=10_000)
 
 
 @dataclass
@@ -60,21 +58,20 @@ def case(seed: int, name: str = "complex", kind: str = "meor", **chosen: float) 
     return Case(stream, model, comparison)
 
 
-@many
-@given(seeds, names, kinds)
+@holds(seeds, names, kinds)
 def test_zero_exactly_where_newcomers_press_no_more_than_the_reference(seed, name, kind):
     one = case(seed, name, kind)
     records = penalty_records(one.comparison, one.model)
     x = one.everyone[seed % len(one.everyone)]
     if one.comparison.eligible[x]:
         loss, gradient = one.loss(np.array([x]))
-        assert (loss == 0) == (records.new[x] <= records.reference[x])
+        reference = records.reference[x] if one.comparison.variant.centered else 0.0
+        assert (loss == 0) == (records.new[x] <= reference)
         assert (gradient is None) == (loss == 0)
         assert loss == pytest.approx(records.excess[x] ** 2, rel=1e-12)
 
 
-@many
-@given(seeds, st.floats(0.001, 5))
+@holds(seeds, st.floats(0.001, 5))
 def test_value_and_gradient_vanish_at_the_boundary(seed, height):
     draw = torch.Generator().manual_seed(seed)
     reference = torch.rand(4, generator=draw, dtype=torch.float64) * height
@@ -86,8 +83,7 @@ def test_value_and_gradient_vanish_at_the_boundary(seed, height):
     assert not new.grad.any()
 
 
-@many
-@given(seeds)
+@holds(seeds)
 def test_the_mean_before_the_hinge_never_costs_more_than_a_hinge_a_draw(seed):
     draw = torch.Generator().manual_seed(seed)
     new, draws = torch.rand(3, generator=draw), torch.rand(3, 4, generator=draw)
@@ -96,8 +92,7 @@ def test_the_mean_before_the_hinge_never_costs_more_than_a_hinge_a_draw(seed):
     assert whole <= apart + 1e-6
 
 
-@many
-@given(seeds, names, kinds)
+@holds(seeds, names, kinds)
 def test_only_outranking_newcomers_get_a_gradient_under_a_frozen_host(seed, name, kind):
     one = case(seed, name, kind)
     entity, relation = tables(one.model, one.stream)
@@ -118,8 +113,7 @@ def test_only_outranking_newcomers_get_a_gradient_under_a_frozen_host(seed, name
     assert torch.equal(entity.data[: entity.first], before)
 
 
-@many
-@given(seeds, names)
+@holds(seeds, names)
 def test_no_gradient_flows_through_the_scale(seed, name):
     """With tau held, moving all rows a little changes the loss as the gradient says; tau would add to it."""
     one = case(seed, name)
@@ -136,8 +130,7 @@ def test_no_gradient_flows_through_the_scale(seed, name):
         assert torch.equal(free, fixed)
 
 
-@many
-@given(seeds, names, kinds, st.floats(-100, 100))
+@holds(seeds, names, kinds, st.floats(-100, 100))
 def test_a_shift_of_all_scores_changes_nothing(seed, name, kind, shift):
     one = case(seed, name, kind)
     score = one.score()
@@ -147,8 +140,7 @@ def test_a_shift_of_all_scores_changes_nothing(seed, name, kind, shift):
     assert moved == pytest.approx(plain, rel=1e-8, abs=1e-10)
 
 
-@many
-@given(seeds, names, kinds, st.floats(0.01, 100))
+@holds(seeds, names, kinds, st.floats(0.01, 100))
 def test_a_common_factor_of_all_scores_changes_nothing(seed, name, kind, factor):
     """The scale follows, whether IQR or MAD sets it."""
     one = case(seed, name, kind, eta=0.1 if seed % 2 else 50.0)
@@ -159,8 +151,7 @@ def test_a_common_factor_of_all_scores_changes_nothing(seed, name, kind, factor)
     assert scaled == pytest.approx(plain, rel=1e-9, abs=1e-12)
 
 
-@many
-@given(seeds, names, kinds)
+@holds(seeds, names, kinds)
 def test_a_repeated_occurrence_counts_twice(seed, name, kind):
     one = case(seed, name, kind)
     index = one.everyone[one.comparison.eligible]
@@ -175,8 +166,7 @@ def test_a_repeated_occurrence_counts_twice(seed, name, kind):
             torch.testing.assert_close(gradient, parts, rtol=1e-11, atol=1e-13)
 
 
-@many
-@given(seeds, names, kinds)
+@holds(seeds, names, kinds)
 def test_batches_share_the_mean_by_size(seed, name, kind):
     one = case(seed, name, kind)
     index = one.everyone[one.comparison.eligible]
@@ -188,8 +178,7 @@ def test_batches_share_the_mean_by_size(seed, name, kind):
         assert whole == pytest.approx((first * cut + second * (len(index) - cut)) / len(index), rel=1e-12)
 
 
-@many
-@given(seeds, kinds)
+@holds(seeds, kinds)
 def test_an_empty_batch_costs_nothing_and_has_no_graph(seed, kind):
     one = case(seed, kind=kind)
     entity, relation = tables(one.model, one.stream)
@@ -204,8 +193,7 @@ def test_an_empty_batch_costs_nothing_and_has_no_graph(seed, kind):
         assert not loss.requires_grad
 
 
-@many
-@given(seeds, names, kinds)
+@holds(seeds, names, kinds)
 def test_three_paths_give_one_loss_and_one_gradient(seed, name, kind):
     """Everything in the graph; constants of the update; outrankers alone."""
     one = case(seed, name, kind)
@@ -227,8 +215,7 @@ def test_three_paths_give_one_loss_and_one_gradient(seed, name, kind):
         assert float((found - expected).abs().max()) <= 1e-12 * largest
 
 
-@many
-@given(seeds, st.sampled_from(["mmr", "shuffled", "uncentered", "uor"]))
+@holds(seeds, st.sampled_from(["mmr", "shuffled", "uncentered", "uor"]))
 def test_membership_is_the_same_for_every_variant_of_a_pair(seed, kind):
     one, other = case(seed), case(seed, kind=kind)
     index = np.array([0, 1, 1, 3])
@@ -236,8 +223,7 @@ def test_membership_is_the_same_for_every_variant_of_a_pair(seed, kind):
     assert np.array_equal(one.comparison.members(index), index[one.comparison.eligible[index]])
 
 
-@many
-@given(seeds, names)
+@holds(seeds, names)
 def test_a_reference_gets_gradient_only_when_it_is_not_detached(seed, name):
     one = case(seed, name, detach_reference=False)
     off = replace(one.comparison.settings, detach_reference=True)
@@ -257,10 +243,7 @@ def test_a_reference_gets_gradient_only_when_it_is_not_detached(seed, name):
     assert not found[1][2]
 
 
-PROPERTIES = [value for name, value in sorted(globals().items()) if hasattr(value, "hypothesis")]
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("checked", PROPERTIES, ids=lambda one: one.__name__)
-def test_the_same_at_length(checked):
-    settings(checked, max_examples=LONG_EXAMPLES, deadline=None, derandomize=False)(checked)()
+@pytest.mark.parametrize("name", holds.known)
+def test_the_same_at_length(name):
+    holds.at_length(name)

@@ -1,0 +1,32 @@
+"""One property, two lengths: a short run in `make test`, a long one in `make test-long`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis.strategies import SearchStrategy
+
+
+class Lengths:
+    """A decorator for properties that remembers them, so that they can be run again at length."""
+
+    def __init__(self, short: int, long: int):
+        self.short, self.long = short, long
+        self.known: dict[str, tuple[Callable[..., None], tuple[SearchStrategy[Any], ...]]] = {}
+
+    def __call__(
+        self, *strategies: SearchStrategy[Any]
+    ) -> Callable[[Callable[..., None]], Callable[[], None]]:
+        def wrap(checked: Callable[..., None]) -> Callable[[], None]:
+            self.known[checked.__name__] = checked, strategies
+            return settings(max_examples=self.short, deadline=None, derandomize=True)(
+                given(*strategies)(checked)
+            )
+
+        return wrap
+
+    def at_length(self, name: str) -> None:
+        checked, strategies = self.known[name]
+        settings(max_examples=self.long, deadline=None, derandomize=False)(given(*strategies)(checked))()
