@@ -119,3 +119,11 @@ def test_an_upstream_factor_scales_the_gradient() -> None:
     assert plain.trained.grad is not None
     assert scaled.trained.grad is not None
     torch.testing.assert_close(scaled.trained.grad, 3 * plain.trained.grad)
+
+
+@pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
+def test_what_was_trained_before_does_not_change_a_bit(backbone: Backbone) -> None:
+    before = [value.tobytes() for value in loss_and_gradients(backbone, 5, 1, True)]
+    entity, relation = tables(backbone, 0)
+    link_loss(backbone, Table.of(entity), Table.of(relation), batch(3, n_facts=97, n_negatives=9)).backward()
+    assert [value.tobytes() for value in loss_and_gradients(backbone, 5, 1, True)] == before

@@ -225,20 +225,25 @@ class _Workspace:
     loss: Array
 
 
-_workspaces: dict[tuple[int, int, str], _Workspace] = {}
+_workspaces: dict[str, _Workspace] = {}
 
 
 def _workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any]) -> _Workspace:
-    key = (width, n_negatives, dtype.str)
-    if key not in _workspaces or len(_workspaces[key].loss) < n_facts:
-        _workspaces.clear()  # one shape at a time is trained
-        _workspaces[key] = _Workspace(
-            np.empty((5, n_facts, width), dtype),
-            np.empty((n_facts, n_negatives + 1), dtype),
-            np.empty(n_facts, np.float64),
-        )
-    space = _workspaces[key]
-    return _Workspace(space.scratch[:, :n_facts], space.weight[:n_facts], space.loss[:n_facts])
+    """Contiguous views of flat buffers that only grow.
+
+    Contiguous whatever came before: numba compiles a strided array to other code, whose sums have other
+    last bits, and a batch must not depend on the sizes of earlier ones.
+    """
+    need = 5 * n_facts * width, n_facts * (n_negatives + 1), n_facts
+    held = _workspaces.get(dtype.str)
+    if held is None or held.scratch.size < need[0] or held.weight.size < need[1] or held.loss.size < need[2]:
+        held = _Workspace(np.empty(need[0], dtype), np.empty(need[1], dtype), np.empty(need[2], np.float64))
+        _workspaces[dtype.str] = held
+    return _Workspace(
+        held.scratch[: need[0]].reshape(5, n_facts, width),
+        held.weight[: need[1]].reshape(n_facts, n_negatives + 1),
+        held.loss[:n_facts],
+    )
 
 
 def fused_link_loss(
