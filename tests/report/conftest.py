@@ -112,7 +112,7 @@ def _row(stream, pair, method, rule, multiple, gain, shared, rng) -> Row:
         coefficient=0.0035 * multiple,
         active_share=None if rule == "none" else 0.3,
         input_hash=hashlib.sha256(str(pair).encode()).hexdigest(),
-        multiple=multiple,
+        multiple=multiple or None,
         reference_hash=None,
         run=f"runs/world/pair-{pair}/{method}" + ("" if multiple in (0.0, 1.0) else f"-x{multiple:g}"),
     )

@@ -23,19 +23,17 @@ def growth_drawing(told: Told | None) -> tuple[Block, ...]:
     )
     first, last = example.crowds[0], example.crowds[-1]
     ranks = ", ".join(count(1 + crowd.ahead_old + crowd.ahead_new) for crowd in example.crowds)
+    passed = sum(crowd.ahead_new > 0 for crowd in example.crowds)
     return (
         figures.figure(
             "How admission grows the candidate universe",
             f"The question {asked} with the answer {answer}. Its rank is {count(1 + first.ahead_old)} "
-            "before update "
-            f"{first.update} and then {ranks} as the universe grows from {count(first.n_old)} to "
-            f"{count(last.n_cur)} "
-            "entities.",
-            f"A real question of this run: {asked}, answer: {answer}. Blue squares are old entities before "
-            "the answer, "
-            "orange ones newcomers of that update; the diamond is the answer. It was chosen because "
-            "newcomers pass "
-            "it at every turn; the tables below say how common that is.",
+            f"before update {first.update} and then {ranks} as the universe grows from "
+            f"{count(first.n_old)} to {count(last.n_cur)} entities.",
+            f"A real question of this run: {asked}, answer: {answer}. Blue squares are old entities "
+            "before the answer, orange ones newcomers of that update; the diamond is the answer. It was "
+            f"chosen because newcomers pass it at {passed} of {len(example.crowds)} updates; the tables "
+            "below say how common that is.",
             partial(drawings.growth, example.crowds, first.n_old, answer),
             (("fill-old", "known before"), ("fill-new", "admitted at this update"), ("answer", "the answer")),
         ),
@@ -70,16 +68,14 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
         figures.figure(
             "How MEOR compares newcomers with matched old entities",
             f"Score gaps to the answer {drawing.answer} in units of tau for newcomers and "
-            f"{len(drawing.strips) - 1} "
-            f"matched draws of old entities. Newcomer pressure {number(drawing.strips[0].pressure, 3)}, mean "
-            f"reference {number(drawing.reference, 3)}, excess {number(drawing.excess, 3)}.",
+            f"{len(drawing.strips) - 1} matched draws of old entities. Newcomer pressure "
+            f"{number(drawing.strips[0].pressure, 3)}, mean reference {number(drawing.reference, 3)}, "
+            f"excess {number(drawing.excess, 3)}.",
             f"{own} Update {found.update}, question {asked}, answer {drawing.answer}. Right of the "
-            "answer's line stand "
-            f"candidates that score above it; a triangle marks the pressure U of a row. Newcomers press with "
-            f"{number(drawing.strips[0].pressure, 3)}, structurally matched old entities with "
-            f"{number(drawing.reference, 3)} on average: {verdict}.{names} The record stands at the upper "
-            "tenth of "
-            "excess, so it shows the mechanism more clearly than most do.",
+            "answer's line stand candidates that score above it; a triangle marks the pressure U of a "
+            f"row. Newcomers press with {number(drawing.strips[0].pressure, 3)}, structurally matched old "
+            f"entities with {number(drawing.reference, 3)} on average: {verdict}.{names} The record "
+            "stands at the upper tenth of excess, so it shows the mechanism more clearly than most do.",
             partial(drawings.comparison, drawing),
             (("fill-new", "newcomers"), ("fill-old", "matched old entities"), ("answer", "the answer")),
         ),

@@ -87,34 +87,23 @@ def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
 
 
 def _boundary(printed: PaperTable, data: StudyData) -> Table:
-    """How many of the records that fix the coefficient are active; the paper says so for WN-CKGE only."""
-    counted: dict[tuple[str, str, str], tuple[int, int, int]] = {}
-    for kept in data.balances:
-        group, balance = kept["group"], kept["balance"]
-        key = (str(group["stream"]), ", ".join(str(part) for part in group.values()), str(kept["method"]))
-        pairs, active, records = counted.get(key, (0, 0, 0))
-        counted[key] = (pairs + 1, active + int(balance["active"]), records + int(balance["records"]))
+    """Active records among those that fix the coefficient; the paper says so for one stream."""
     columns = (
         *(Column("setting"), Column("method"), Column("pairs", numeric=True)),
         *(Column("active, ours", numeric=True), Column("active, paper", numeric=True)),
     )
     rows = tuple(
         (
-            Cell(where),
-            Cell(method_name(method)),
-            Cell(str(pairs), pairs),
-            Cell(f"{active} of {records}", active / records if records else None),
-            Cell(_of_records(printed, stream, method), None, "muted"),
+            Cell(str(each.group)),
+            Cell(method_name(each.method)),
+            Cell(str(each.pairs), each.pairs),
+            Cell(f"{each.active} of {each.records}", each.active),
+            Cell(" of ".join(printed.rows[each.method]), None, "muted"),
         )
-        for (stream, where, method), (pairs, active, records) in counted.items()
+        for each in data.balances
+        if is_stream(each.group.stream, printed.stream) and each.method in printed.rows
     )
     return Table("Active records where coefficients are balanced", columns, rows)
-
-
-def _of_records(printed: PaperTable, stream: str, method: str) -> str:
-    if not is_stream(stream, printed.stream) or method not in printed.rows:
-        return ABSENT
-    return " of ".join(printed.rows[method])
 
 
 def _pairs(names: Sequence[str], first: str = "method") -> tuple[Column, ...]:

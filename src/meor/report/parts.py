@@ -89,12 +89,10 @@ def lost_over_updates(panels: Sequence[figures.LossPanel], told: Told | None, ru
             figures.figure(
                 "Old facts at each update",
                 "Bars for each update: historical mean reciprocal rank with newcomers (H_cur) and the "
-                "part lost to "
-                f"newcomers. The largest loss is {number(worst[0], 3)} at update {worst[1]}.",
+                f"part lost to newcomers. The largest loss is {number(worst[0], 3)} at update {worst[1]}.",
                 "Each bar is what old facts reach among the entities known before the update. The orange "
-                "part is "
-                "taken by entities admitted at that update. The set of old facts grows from update to "
-                "update.",
+                "part is taken by entities admitted at that update. The set of old facts grows from "
+                "update to update.",
                 partial(figures.loss_panels, panels),
                 LOSS_LEGEND,
             )
@@ -108,13 +106,11 @@ def lost_over_updates(panels: Sequence[figures.LossPanel], told: Told | None, ru
             figures.figure(
                 f"The same facts through all updates{run_words}",
                 f"The test facts of snapshot 0 start at {number(first, 3)} and end at {number(last, 3)}; "
-                "newcomers "
-                f"account for {number(by_new, 3)}, changes among old entities for {number(by_old, 3)}.",
+                f"newcomers account for {number(by_new, 3)}, changes among old entities for "
+                f"{number(by_old, 3)}.",
                 "Only facts of snapshot 0, so nothing but the candidates and the model changes. Changes "
-                "among old "
-                "entities come from moved old rows (none where the host freezes them) and from newly known "
-                "answers "
-                "that the filter removes; those below 0.0005 are not drawn.",
+                "among old entities come from moved old rows (none where the host freezes them) and from "
+                "newly known answers that the filter removes; those below 0.0005 are not drawn.",
                 partial(figures.waterfall, steps),
                 (("fill-new", "newcomers of the update"), ("fill-mid", "entities that were there before")),
             )
@@ -137,8 +133,7 @@ def displaced(told: Told | None, run_words: str) -> Section:
         Prose(
             f"{run_words}Of {plural(total.queries, 'question')} about old facts, {count(total.displaced)} "
             f"({share(part)}) now have at least one newcomer before their answer. A question is written "
-            "with its "
-            "gap as ?; an entity that is a known answer to it is never counted against it."
+            "with its gap as ?; an entity that is a known answer to it is never counted against it."
         )
     ]
     if evidence.worst:
@@ -167,15 +162,12 @@ def matched(told: Told | None) -> Section:
                 "Share of newcomers by the key that found a reference",
                 "; ".join(
                     f"update {each.update}: {share(each.shares[0])} finest, {share(each.shares[1])} by "
-                    "degree, "
-                    f"{share(each.shares[2])} by role"
+                    f"degree, {share(each.shares[2])} by role"
                     for each in told.levels
                 ),
                 "Each newcomer takes its reference from the finest cell that holds an old entity; the "
-                "finer, the "
-                f"more alike they are. At least {share(least)} match on everything. Chosen without scores; "
-                "sampled "
-                f"on {plural(sampled, 'replay question')} an update.",
+                f"finer, the more alike they are. At least {share(least)} match on everything. Chosen "
+                f"without scores; sampled on {plural(sampled, 'replay question')} an update.",
                 partial(drawings.matching, told.levels),
                 LEVELS_LEGEND,
             )

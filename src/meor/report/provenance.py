@@ -12,18 +12,15 @@ def provenance(stream: str, content_hash: str) -> Prose:
     if stream.casefold() == WORLD:
         return Prose(
             "Data: world, an invented graph that meor makes by itself, with planted newcomers that press "
-            "on old "
-            f"answers. It describes nobody.{digest}"
+            f"on old answers. It describes nobody.{digest}"
         )
     entry = find_entry(stream)
     if entry is None:
         return Prose(
-            "Data: a stream of your own. Its origin and licence are not known to meor; state them wherever "
-            "you show "
-            f"this report.{digest}"
+            "Data: a stream of your own. Its origin and licence are not known to meor; state them "
+            f"wherever you show this report.{digest}"
         )
     return Prose(
         f"Data: {entry.name}, published at {entry.page}, licence {entry.licence}; every file has its "
-        "published "
-        f"SHA-256.{digest}"
+        f"published SHA-256.{digest}"
     )

@@ -71,8 +71,8 @@ def _sentence(split: Mapping[str, Any], told: parts.Told, counts: list[int]) -> 
     values = {name: split.get(name, {}).get("value") for name in MEANING}
     admitted = counts[-1] - counts[0]
     start = (
-        f"{plural(len(counts) - 1, 'update')} admitted {plural(admitted, 'entity', 'entities')} "
-        f"to a graph of {count(counts[0])}"
+        f"{plural(len(counts) - 1, 'update')} admitted {plural(admitted, 'entity', 'entities')} to a "
+        f"graph of {count(counts[0])}"
     )
     if values["H_cur"] is None:
         return f"{start}; the endpoints of this run are not known yet."
@@ -82,10 +82,9 @@ def _sentence(split: Mapping[str, Any], told: parts.Told, counts: list[int]) -> 
         total = told.evidence.total
         passed = f", and {share(total.displaced / total.queries)} of old answers have a newcomer before them"
     sentence = (
-        f"{start}. Old facts now reach a mean reciprocal rank of {number(values['H_cur'], 3)}; without the "
-        "newcomers "
-        f"among the candidates it would be {number(values['H_old'], 3)}, so admission alone costs "
-        f"{number(lost, 3)}{passed}."
+        f"{start}. Old facts now reach a mean reciprocal rank of {number(values['H_cur'], 3)}; without "
+        f"the newcomers among the candidates it would be {number(values['H_old'], 3)}, so admission alone "
+        f"costs {number(lost, 3)}{passed}."
     )
     if values["A_TN"] is not None:
         sentence += f" Newcomers themselves are found with {number(values['A_TN'], 3)}."
@@ -111,11 +110,9 @@ def _endpoint_section(split_name: str, split: Mapping[str, Any]) -> Section:
     ]
     blocks: list[Block] = [
         Prose(
-            f"Filtered mean reciprocal ranks of {split_name} facts. An endpoint is the plain mean over its "
-            "cells, one "
-            "for each update and missing side. One run has no interval: how much of a difference is chance "
-            "can only "
-            "be said by a study of several pairs."
+            f"Filtered mean reciprocal ranks of {split_name} facts. An endpoint is the plain mean over "
+            "its cells, one for each update and missing side. One run has no interval: how much of a "
+            "difference is chance can only be said by a study of several pairs."
         ),
         tables.endpoint_cells(split),
         tables.sides(split),

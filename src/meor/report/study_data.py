@@ -36,6 +36,17 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class Balanced:
+    """What fixed the coefficients of a method in a group, over its pairs."""
+
+    group: Group
+    method: str
+    pairs: int
+    active: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class StudyData:
     name: str
     plan: Study | None
@@ -44,7 +55,7 @@ class StudyData:
     head: str | None  # the method the study is about
     failures: dict[str, str]
     selection: tuple[dict[str, Any], ...]
-    balances: tuple[dict[str, Any], ...]
+    balances: tuple[Balanced, ...]
     command: str  # as typed; may name places
     folders: tuple[Path, ...]  # where run folders may be
 
@@ -74,7 +85,7 @@ def read_study(folder: Path, runs: Path | None = None) -> StudyData:
         head=head,
         failures={str(key): str(value) for key, value in failures.items()},
         selection=tuple(selection),
-        balances=tuple(_json(folder / BALANCES) or ()),
+        balances=_balances(_json(folder / BALANCES) or ()),
         command=command.read_text(encoding="utf-8").strip() if command.is_file() else "",
         folders=tuple(places),
     )
@@ -146,6 +157,16 @@ def _ordered(methods: Iterable[str]) -> list[str]:
     found = list(dict.fromkeys(methods))
     place = {name: at for at, name in enumerate(METHOD_ORDER)}
     return sorted(found, key=lambda name: place.get(name, len(place)))
+
+
+def _balances(kept: Sequence[dict[str, Any]]) -> tuple[Balanced, ...]:
+    found: dict[tuple[Group, str], Balanced] = {}
+    for each in kept:
+        key = (Group(**each["group"]), str(each["method"]))
+        before = found.get(key, Balanced(*key, 0, 0, 0))
+        active, records = (int(each["balance"][name]) for name in ("active", "records"))
+        found[key] = Balanced(*key, before.pairs + 1, before.active + active, before.records + records)
+    return tuple(found.values())
 
 
 def _json(path: Path) -> Any:

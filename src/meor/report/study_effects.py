@@ -11,14 +11,15 @@ from meor.report.page import Block, Figure, Prose, Section
 from meor.report.run_page import stream_name
 from meor.report.study_data import METHOD_ORDER, Setting, StudyData
 from meor.report.words import backbone_name, effect_name, method_name, number, share, signed
-from meor.study.effects import MARGIN, PRESERVED, Comparison
+from meor.run.validated import MARGIN
+from meor.study.effects import PRESERVED, Comparison
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.rows import Group
 
 FOREST = ("H_cur", "D_MCI", "H_old", "A_TN")
 FOREST_LEGEND = (
     ("fill-good", "lower bound above 0"),
-    ("fill-neutral", "interval holds 0"),
+    ("fill-neutral", "neither"),
     ("fill-bad", "interval below 0"),
     ("bound neutral", "one-sided 95 % lower bound"),
     ("margin", f"preservation margin {number(-MARGIN, 3)}"),
@@ -100,8 +101,8 @@ def _forest(groups: Sequence[ForestGroup], head: str, named: str) -> Figure:
         f"{method_name(head)} against the others{named}",
         alt,
         "Right of zero is better for every row. Diamonds are means over pairs, lines two-sided 95 % "
-        "intervals, upright "
-        "ticks one-sided lower bounds. Intervals are not adjusted for the number of comparisons.",
+        "intervals, upright ticks one-sided lower bounds. Intervals are not adjusted for the number of "
+        "comparisons.",
         partial(figures.forest, shown),
         FOREST_LEGEND,
     )
@@ -130,9 +131,8 @@ def frontier_section(data: StudyData) -> tuple[Section, ...]:
                     for line in lines
                 ),
                 "Each curve starts at replay and goes through multiples of the method's balanced "
-                "coefficient. Up and to the "
-                "right is better. Thin crosses are two-sided 95 % intervals over pairs, cut at the frame. "
-                f"Labels are the multiples of {lines[-1].name}.",
+                "coefficient. Up and to the right is better. Thin crosses are two-sided 95 % intervals "
+                f"over pairs, cut at the frame. Labels are the multiples of {lines[-1].name}.",
                 partial(figures.frontier, lines),
                 tuple((figures.swatch(line.tone), line.name) for line in lines),
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 from meor.report.page import Block, Cell, Column, Commands, Prose, Section, Table
 from meor.report.paper_beside import beside_paper
@@ -12,6 +11,7 @@ from meor.report.study_data import StudyData
 from meor.report.words import method_name, number, without_places
 from meor.run.layout import versions
 from meor.run.view import RunView
+from meor.study.rows import Group
 
 PLACES = ("--out", "--runs", "--data-dir", "--cache", "--executor", "--workers")
 """Options of `meor study` that say where and not what."""
@@ -28,9 +28,8 @@ def paper(data: StudyData) -> Section:
         (
             Prose(
                 "Columns called paper hold the printed cells, digit for digit; -- is what it does not "
-                "report. They are shown "
-                "for orientation and enter no figure of ours. The preset named in a table says how far the "
-                "settings agree."
+                "report. They are shown for orientation and enter no figure of ours. The preset named in "
+                "a table says how far the settings agree."
             ),
             *found,
         ),
@@ -44,6 +43,8 @@ def made(data: StudyData, view: RunView | None) -> Section:
     blocks += [provenance(stream, hashed if len(streams) == 1 else "") for stream in streams]
     if data.selection:
         blocks.append(_selection(data))
+    if data.balances:
+        blocks.append(_balanced(data))
     used = view.manifest["versions"] if view is not None else versions()
     blocks.append(
         Prose("Software: " + ", ".join(f"{name} {version}" for name, version in used.items()) + ".", "note")
@@ -71,15 +72,9 @@ def _command(data: StudyData) -> tuple[str, str]:
 def _selection(data: StudyData) -> Table:
     rows = []
     for each in data.selection:
-        multiple = each.get("multiple")
-        chosen = (
-            "penalty not used"
-            if multiple == 0.0
-            else f"×{multiple:g}"
-            if isinstance(multiple, float)
-            else str(multiple)
-        )
-        rows.append((Cell(method_name(str(each.get("method")))), Cell(str(_group_of(each))), Cell(chosen)))
+        multiple = float(each["multiple"])
+        chosen = f"×{multiple:g}" if multiple else "none kept newcomers: penalty not used"
+        rows.append((Cell(method_name(str(each["method"]))), Cell(str(Group(**each["group"]))), Cell(chosen)))
     columns = (Column("method"), Column("setting"), Column("multiple of the balanced coefficient"))
     return Table(
         "The validated rule: chosen on validation facts of pairs outside the study",
@@ -89,9 +84,22 @@ def _selection(data: StudyData) -> Table:
     )
 
 
-def _group_of(choice: dict[str, Any]) -> str:
-    group = choice.get("group")
-    return ", ".join(str(part) for part in group.values()) if isinstance(group, dict) else str(group)
+def _balanced(data: StudyData) -> Table:
+    columns = (
+        *(Column("setting"), Column("method"), Column("pairs", numeric=True)),
+        Column("active records", numeric=True),
+    )
+    rows = tuple(
+        (
+            Cell(str(each.group)),
+            Cell(method_name(each.method)),
+            Cell(str(each.pairs), each.pairs),
+            Cell(f"{each.active} of {each.records}", each.active),
+        )
+        for each in data.balances
+    )
+    note = "Where no record is active, the balanced coefficient is 0 and the run is that of replay."
+    return Table("The records that balance the coefficients", columns, rows, note, folded=True)
 
 
 def _inputs(data: StudyData) -> Table:
@@ -107,7 +115,7 @@ def _inputs(data: StudyData) -> Table:
         (
             Cell(
                 f"{row.group}, {row.coefficient_rule}"
-                + (f" ×{row.multiple:g}" if row.multiple not in (0.0, 1.0) else "")
+                + (f" ×{row.multiple:g}" if row.multiple and row.multiple != 1.0 else "")
             ),
             Cell(str(row.pair), row.pair),
             Cell(method_name(row.method)),

@@ -15,8 +15,9 @@ from meor.report.study_data import Setting, StudyData, has_weights, mean_losses,
 from meor.report.study_effects import effects, frontier_section, where
 from meor.report.study_made import made, paper
 from meor.report.words import MEANING, backbone_name, interval, listed, method_name, number, plural, signed
+from meor.run.validated import MARGIN
 from meor.run.view import RunView
-from meor.study.effects import MARGIN, PRESERVED, Comparison
+from meor.study.effects import PRESERVED, Comparison
 from meor.study.rows import select
 
 
@@ -80,11 +81,9 @@ def _sentence(data: StudyData, main: Setting) -> str:
     gain, name = against["H_cur"], method_name(against.method)
     verb = "raises" if gain.improved else "lowers" if gain.interval.high < 0 else "does not clearly change"
     sentence = (
-        f"On {stream_name(main.group.stream)} with {backbone_name(main.group.backbone)}, {name} {verb} the "
-        "rank "
-        f"of old facts among all entities over {plural(len(against.pairs), 'pair')}: H_cur "
-        f"{signed(gain.mean)} "
-        f"against replay, one-sided 95 % lower bound {signed(gain.lower)}"
+        f"On {stream_name(main.group.stream)} with {backbone_name(main.group.backbone)}, {name} {verb} "
+        f"the rank of old facts among all entities over {plural(len(against.pairs), 'pair')}: H_cur "
+        f"{signed(gain.mean)} against replay, one-sided 95 % lower bound {signed(gain.lower)}"
     )
     if "D_MCI" in against.effects:
         cut = against["D_MCI"]
@@ -97,20 +96,18 @@ def _sentence(data: StudyData, main: Setting) -> str:
 
 
 def _preserved(against: Comparison) -> str:
-    held = [name for name in PRESERVED if name in against.effects and against[name].preserved]
-    broken = [name for name in PRESERVED if name in against.effects and not against[name].preserved]
+    found = [name for name in PRESERVED if name in against.effects]
+    held = [name for name in found if against[name].preserved]
+    broken = [name for name in found if not against[name].preserved]
+    within = f"preserved within {number(MARGIN, 3)}"
     if not broken:
-        return (
-            f"{listed(held)} {'is' if len(held) == 1 else 'are'} preserved within {number(MARGIN, 3)}."
-            if held
-            else ""
-        )
-    kept = (
-        f"{listed(held)} {'is' if len(held) == 1 else 'are'} preserved within {number(MARGIN, 3)}, but "
-        if held
-        else ""
-    )
-    return f"{kept}{listed(broken)} {'is' if len(broken) == 1 else 'are'} not."
+        return f"{listed(held)} {_are(held)} {within}." if held else ""
+    kept = f"{listed(held)} {_are(held)} {within}, but " if held else ""
+    return f"{kept}{listed(broken)} {_are(broken)} not shown to be {'so' if held else within}."
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def _others(others: Sequence[Comparison]) -> str:
@@ -149,9 +146,8 @@ def _endpoints(data: StudyData) -> Section:
     blocks: list[Block] = [
         Prose(
             "Filtered mean reciprocal ranks of test facts: plain means over updates and missing sides, "
-            "then over pairs. "
-            "Runs of a pair share base model, buffer, negatives and every draw; differences are judged "
-            "below, pair by pair."
+            "then over pairs. Runs of a pair share base model, buffer, negatives and every draw; "
+            "differences are judged below, pair by pair."
         )
     ]
     blocks += [study_tables.absolute(setting, where(data, setting)) for setting in data.settings]

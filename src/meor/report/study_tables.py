@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from meor.report.page import Cell, Column, Table
 from meor.report.study_data import Setting
-from meor.report.words import ABSENT, effect_name, interval, method_name, number, share, short, signed
+from meor.report.words import ABSENT, effect_name, interval, listed, method_name, number, share, short, signed
 from meor.study.effects import EFFECTS, PRESERVED, Comparison, Effect, MethodLevels
 from meor.study.frontier import EqualAcquisition
 
@@ -19,12 +19,14 @@ def absolute(setting: Setting, where: str) -> Table:
         *(Column(name, numeric=True) for name in ABSOLUTE),
         Column("λ", numeric=True, hint="what multiplies the penalty"),
         Column("active", numeric=True, hint="share of penalty records with an excess"),
-        Column("pairs", numeric=True),
     )
+    sizes = {len(each.pairs) for each in setting.levels}
+    size = listed([str(number) for number in sorted(sizes)])
     return Table(
         f"Endpoints, mean over pairs with a two-sided 95 % interval{where}",
         columns,
         tuple(_absolute_row(each) for each in setting.levels),
+        f"λ multiplies the penalty; active is the share of its records with an excess. Pairs: {size}.",
     )
 
 
@@ -42,7 +44,6 @@ def _absolute_row(found: MethodLevels) -> tuple[Cell, ...]:
         *cells,
         Cell(short(found.coefficient), found.coefficient),
         Cell(share(found.active_share), found.active_share),
-        Cell(str(len(found.pairs)), len(found.pairs)),
     )
 
 
@@ -75,9 +76,8 @@ def paired(comparisons: Sequence[Comparison], head: str, where: str) -> Table:
         if (found := each.effects.get(name)) is not None
     )
     note = (
-        "Intervals are not adjusted for the number of comparisons. For D_MCI the effect is the reduction, "
-        "so up is "
-        "good everywhere. An exact tie usually means that the penalty never acted."
+        "Intervals are not adjusted for the number of comparisons. For D_MCI the effect is the "
+        "reduction, so up is good everywhere. An exact tie usually means that the penalty never acted."
     )
     return Table(f"Every paired effect of {method_name(head)}{where}", columns, rows, note, folded=True)
 
@@ -103,7 +103,11 @@ def paired_short(comparisons: Sequence[Comparison], head: str, where: str) -> Ta
         for each in comparisons
     )
     title = f"{method_name(head)} minus the other, one-sided 95 % lower bound below{where}"
-    return Table(title, columns, rows)
+    note = (
+        "Green: better, or preserved where that is the question (H_old, A_TN). Red: worse, or not shown "
+        "to be preserved."
+    )
+    return Table(title, columns, rows, note)
 
 
 def _short_effect(name: str, found: Effect | None) -> Cell:

@@ -37,7 +37,7 @@ _PLACE = re.compile(r"(?<![\w.~])(?:[A-Za-z]:|~)?(?:[/\\][^\s/\\,:;`'\"()]+){2,}
 
 def symbols(text: str) -> Markup:
     """Escaped text with H_cur and its kin set with a subscript."""
-    return Markup(_SYMBOL.sub(r"<i>\1</i><sub>\2</sub>", str(escape(text))))  # noqa: S704 escaped first
+    return Markup(_SYMBOL.sub(r"<i>\1</i><sub>\2</sub>", str(escape(text.replace(" %", "\u00a0%")))))  # noqa: S704 escaped first
 
 
 def svg_symbols(text: str) -> Markup:
