@@ -14,6 +14,7 @@ from meor.study.cell import Outcome, Task, run_cell
 from meor.study.conduct import FAILURES, Findings, Means, Observer, conduct
 from meor.study.effects_file import write_effects
 from meor.study.execute import Processes, Serial
+from meor.study.plan import Study
 from meor.study.rows import read_rows
 
 
@@ -63,6 +64,17 @@ def test_the_runs_of_a_pair_share_their_inputs_and_two_pairs_do_not(whole: tuple
         by_pair.setdefault(row.pair, set()).add(row.input_hash)
     assert all(len(found) == 1 for found in by_pair.values())
     assert by_pair[0] != by_pair[1]
+
+
+def test_matched_methods_share_their_references_and_role_only_ones_differ(
+    whole: tuple[Path, Findings],
+) -> None:
+    of = {(row.method, row.pair): row.reference_hash for row in whole[1].rows}
+    for pair in (0, 1):
+        assert len({of[method, pair] for method in ("meor", "mmr", "shuffled", "uncentered")}) == 1
+        assert of["uor", pair] != of["meor", pair]
+        assert of["replay", pair] is of["calibration", pair] is None
+    assert of["meor", 0] != of["meor", 1]
 
 
 def test_finished_cells_are_never_redone(whole: tuple[Path, Findings], place: Path) -> None:
@@ -201,3 +213,15 @@ def test_an_unused_penalty_leaves_the_bits_of_replay(place: Path) -> None:
         assert replay.endpoint(name) == penalized.endpoint(name)
     weights = [(place / "zero" / "runs" / row.run / "update-2" / "model.safetensors") for row in found.rows]
     assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+@pytest.mark.long
+def test_a_small_study_of_the_world_recomputed_from_its_ranks_alone_agrees(place: Path) -> None:
+    out = place / "world"
+    plan = Study.load("primary", changes={"stream": "world", "pairs": 2}, sets=["dim=16", "base.epochs=40"])
+    found = conduct(plan, out, executor=Processes(2), means=Means(cache=place / "cache"))
+    assert found.failures == {}
+    write_effects(out, plan, found.rows)
+    script = Path(__file__).parents[1] / "real" / "recompute_tables.py"
+    done = subprocess.run([sys.executable, script, out], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -57,6 +57,16 @@ def test_runs_that_do_not_share_their_inputs_are_no_pair() -> None:
         compare(rows, GROUP, "balance", "meor", "replay")
 
 
+def test_runs_that_should_share_references_and_do_not_are_no_pair() -> None:
+    rows = study_rows(reference_hash="same")
+    other = [replace(each, reference_hash="other") if each.method == "meor" else each for each in rows]
+    with pytest.raises(StudyError, match="share their references"):
+        compare(other, GROUP, "balance", "meor", "mmr")
+    compare(other, GROUP, "balance", "meor", "uor")  # role-only references are others by design
+    with pytest.raises(StudyError, match="share their references"):
+        compare(other, GROUP, "balance", "meor", "uncentered")
+
+
 def test_a_violated_identity_raises() -> None:
     rows = study_rows()
     broken = [replace(each, D_MCI=each.D_MCI + 1e-9) if each.method == "meor" else each for each in rows]  # type: ignore[operator]

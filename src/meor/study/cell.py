@@ -24,7 +24,7 @@ from meor.run.view import RunView
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
 from meor.study.coefficient import kept_balance
-from meor.study.pairing import Cell, input_hash
+from meor.study.pairing import Cell, input_hash, reference_hash
 from meor.study.plan import BALANCE, UNPENALIZED, Study
 from meor.study.rows import UNREGULARIZED, Row
 
@@ -178,7 +178,7 @@ def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: flo
         active_share=None if cell.method in UNPENALIZED else active_share(view, stream),
         input_hash=input_hash(view, stream),
         multiple=cell.multiple,
-        reference_hash=None,
+        reference_hash=reference_hash(view, stream),
         run=cell.name,
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meor.errors import StudyError
+from meor.objective.variants import VARIANTS
 from meor.run import validated
 from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
 from meor.study.rows import IDENTITY_TOLERANCE, Group, Row, select
@@ -174,6 +175,11 @@ def check_pair(ours: Row, theirs: Row) -> None:
             f"{ours.run} and {theirs.run} are no pair: what they should share differs "
             f"({ours.input_hash[:12]} and {theirs.input_hash[:12]}). Make both again."
         )
+    if _reference(ours) == _reference(theirs) and ours.reference_hash != theirs.reference_hash:
+        raise StudyError(
+            f"{ours.run} and {theirs.run} are no pair: they should share their references and do not. "
+            "Make both again."
+        )
     parts = [_difference(name, ours, theirs) for name in ("H_cur", "H_old", REDUCTION)]
     defined = [part for part in parts if part is not None]
     if len(defined) == len(parts) and abs(defined[0] - (defined[1] + defined[2])) > IDENTITY_TOLERANCE:
@@ -188,6 +194,11 @@ def adjusted(comparisons: Sequence[Comparison], endpoint: str = "H_cur") -> Mapp
     family = [each for each in comparisons if endpoint in each.effects]
     found = holm([each[endpoint].p_value for each in family])
     return {each.comparator: value for each, value in zip(family, found, strict=True)}
+
+
+def _reference(row: Row) -> str | None:
+    """What kind of old entities a method compares with."""
+    return VARIANTS[row.method].reference if row.method in VARIANTS else None
 
 
 def _difference(name: str, ours: Row, theirs: Row) -> float | None:

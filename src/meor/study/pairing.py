@@ -13,9 +13,13 @@ import numpy as np
 
 from meor.host.base import Update
 from meor.host.training import Training
+from meor.objective.balance import RECORDS
+from meor.objective.comparison import sample_records
+from meor.objective.variants import VARIANTS
 from meor.run.config import Config
 from meor.run.layout import MODEL, update_name
 from meor.run.prepare import buffer_of, host_of, refine_plan
+from meor.run.records_file import comparison_of
 from meor.run.validated import MULTIPLES
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
@@ -168,4 +172,23 @@ def input_hash(view: RunView, stream: Stream) -> str:
                 step = steps[index]
                 for part in (step.batch.fact, step.batch.negative, step.batch.replaced, step.replay):
                     digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def reference_hash(view: RunView, stream: Stream) -> str | None:
+    """sha256 of the ids a penalty compares with; methods with the same kind of reference share them all.
+
+    At each update: who is eligible, every scale sample, and the references of 64 addressed occurrences (all
+    would take longer than some runs; each is drawn from the same cells by its own address).
+    """
+    config = view.config
+    if config.method not in VARIANTS:
+        return None
+    digest = hashlib.sha256()
+    for update in stream.updates:
+        references = comparison_of(config, stream, update, buffer_of(config, stream, update).fact).references
+        cohort = references.cohort
+        drawn = references.draw(sample_records(cohort, RECORDS)).id
+        for part in (cohort.n_newcomers, cohort.n_pool, cohort.scale, drawn):
+            digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
