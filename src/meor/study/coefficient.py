@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import RunError
 from meor.objective.balance import Balance
 from meor.run.checkpoint import read_json, to_json
-from meor.run.disk import Disk, commit_file
 from meor.run.method import BALANCED_AT, balanced
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
@@ -39,5 +40,14 @@ def kept_balance(path: Path, replay: RunView, stream: Stream, method: str) -> Ba
         return kept
     config = replay.config.model_copy(update={"method": method})
     found = balanced(config, stream, replay.model(BALANCED_AT))
-    commit_file(Disk(), path, to_json(asdict(found)))
+    _write_whole(path, to_json(asdict(found)))
     return found
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Cells of a method may get here at once: each writes a file of its own, and all rename equal bytes."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, suffix=".tmp", delete=False) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(file.name).replace(path)
