@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import evaluation, training
+from benchmarks import evaluation, penalty, training
 from meor.errors import MeorError
 from meor.stream.registry import open_stream
 
@@ -33,6 +33,7 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
             f"epoch_{name}": lambda name=name: training.epoch_against_pykeen(entity, name)
             for name in ("complex", "distmult", "transe")
         },
+        "penalty": lambda: penalty.refinement_pass(entity),
     }
 
 

@@ -71,10 +71,16 @@ class Candidates:
     size: Floats  # [E] L2 norm (DOT) or L1 norm (L1)
 
     @classmethod
-    def prepare(cls, geometry: Geometry, row: Array, *, screen: bool = True) -> Candidates:
+    def prepare(
+        cls, geometry: Geometry, row: Array, *, screen: bool = True, into: Candidates | None = None
+    ) -> Candidates:
+        """Narrow and measure rows; `into` gives up its buffers, for rows that move at every step."""
         row = np.ascontiguousarray(row, dtype=np.float64)
-        narrow, size = np.empty(row.shape, np.float32), np.empty(len(row))
-        largest = np.empty(len(row))
+        reusable = (
+            into is not None and into.row.shape == row.shape and isinstance(into.screened, torch.Tensor)
+        )
+        narrow = into.screened.numpy() if reusable else np.empty(row.shape, np.float32)  # type: ignore[union-attr]
+        size, largest = np.empty(len(row)), np.empty(len(row))
         _narrow_rows(geometry is Geometry.DOT, row, narrow, size, largest)
         # A NaN passes through `max`, so the sums must tell of it.
         if not (screen and len(row) and np.isfinite(size).all() and _within_float32(largest.max())):

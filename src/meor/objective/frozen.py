@@ -6,13 +6,14 @@ on two rows alone; so computing one occurrence again, in any company, gives the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from meor.backbone.base import Backbone, Geometry
+from meor.backbone.clusters import Clusters
 from meor.backbone.outrankers import outrankers
 from meor.backbone.screen import Candidates, exact_scores
 from meor.cohort.newcomers import Cohort
@@ -20,6 +21,14 @@ from meor.objective.comparison import Comparison, require_finite
 from meor.objective.kernels import exact_columns, reference_pressures
 from meor.objective.scale import Scale, scales
 from meor.typing import SIDES, Floats, Ids
+
+
+@dataclass(slots=True)
+class Scratch:
+    """What one step may leave to the next: the memory of narrowed rows, and which rows lie together."""
+
+    candidates: Candidates | None = None
+    clusters: Clusters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,7 @@ class Frozen:
     scale: Scale
     reference: Floats  # [X] the mean old reference; 0 where nothing is subtracted or nobody is eligible
     dropped: int  # entries of borrowed references that were no candidates (shuffled only)
+    scratch: Scratch = field(default_factory=Scratch, compare=False)
 
 
 def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation: Tensor) -> Frozen:

@@ -140,10 +140,11 @@ def by_row(start, column, slope_Q, row_start, query, entry):
 
 
 @njit(cache=True, parallel=True, fastmath=FAST)
-def add_row_gradients(is_dot, row_start, query, entry, weight, slope_Q, query_QW, row_NW, gradient_NW):
-    """gradient += d loss / d newcomer rows, each row summing its queries in order."""
-    for row in prange(gradient_NW.shape[0]):
-        own = gradient_NW[row]
+def row_gradients(is_dot, touched, row_start, query, entry, weight, slope_Q, query_QW, row_NW, gradient_KW):
+    """d loss / d newcomer rows that are touched at all, each summing its queries in order."""
+    for k in prange(len(touched)):
+        row, own = touched[k], gradient_KW[k]
+        own[:] = 0
         for at in range(row_start[row], row_start[row + 1]):
             q = query[at]
             factor = slope_Q[q] * weight[entry[at]]

@@ -15,13 +15,17 @@ import torch
 from torch import Tensor
 
 from meor.backbone.base import Geometry
+from meor.backbone.clusters import Clusters, pruned_outrankers
 from meor.backbone.loss import Table
 from meor.backbone.outrankers import Outrankers, outrankers
 from meor.backbone.screen import Candidates
 from meor.objective.comparison import Comparison, require_finite
-from meor.objective.frozen import Frozen
-from meor.objective.kernels import add_row_gradients, by_row, newcomer_pressures
+from meor.objective.frozen import Frozen, Scratch
+from meor.objective.kernels import by_row, newcomer_pressures, row_gradients
 from meor.typing import Floats, Ids
+
+PRUNED_FROM = 20_000
+"""Newcomers from which balls are worth their sweep over the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +64,22 @@ class Tiles:
 
     row: Floats  # [N, W], of any float type
     size: int
-    whole: Candidates | None  # prepared once where one tile holds everything
+    whole: Candidates | None = None  # prepared once where one tile holds everything
+    clusters: Clusters | None = None  # where there are so many that most should not be looked at
 
     @classmethod
-    def of(cls, row_NW: Floats, geometry: Geometry, memory: int) -> Tiles:
+    def of(cls, row_NW: Floats, geometry: Geometry, memory: int, kept: Scratch | None = None) -> Tiles:
+        """Cut rows; `kept` is what an earlier step of the same update left, and is left for the next."""
+        kept = Scratch() if kept is None else kept
         size = max(64, memory // (24 * row_NW.shape[1]))
-        whole = Candidates.prepare(geometry, row_NW) if len(row_NW) <= size else None
-        return cls(row_NW, size, whole)
+        if len(row_NW) >= PRUNED_FROM and np.isfinite(row_NW.sum(dtype=np.float64)):
+            if kept.clusters is None:
+                kept.clusters = Clusters.build(row_NW)
+            return cls(row_NW, size, clusters=kept.clusters)
+        if len(row_NW) > size:
+            return cls(row_NW, size)
+        kept.candidates = Candidates.prepare(geometry, row_NW, into=kept.candidates)
+        return cls(row_NW, size, kept.candidates)
 
     def prepared(self, geometry: Geometry) -> Iterator[tuple[int, Candidates]]:
         if self.whole is not None:
@@ -79,19 +92,17 @@ class Tiles:
 def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids) -> Outrankers:
     """Newcomers above the answer, tile by tile of rows, joined by occurrence."""
     cohort, query = comparison.cohort, frozen.query[index]
+    known = cohort.known_start[index], cohort.known_end[index], cohort.known
+    threshold = frozen.answer_score[index]
+    if tiles.clusters is not None:
+        return pruned_outrankers(
+            tiles.clusters, frozen.geometry, tiles.row, query, threshold, *known, offset=cohort.n_old
+        )[0]
     found = []
     for first, candidates in tiles.prepared(frozen.geometry):
         if candidates.screened is None:
             _require_finite_scores(comparison, query, candidates, index)
-        above = outrankers(
-            candidates,
-            query,
-            frozen.answer_score[index],
-            cohort.known_start[index],
-            cohort.known_end[index],
-            cohort.known,
-            offset=cohort.n_old + first,
-        )
+        above = outrankers(candidates, query, threshold, *known, offset=cohort.n_old + first)
         found.append(Outrankers(above.start, above.column + first, above.score) if first else above)
     return found[0] if len(found) == 1 else _join(found, len(index))
 
@@ -118,7 +129,7 @@ def sparse_penalty(comparison: Comparison, frozen: Frozen, entity: Table, index:
     size = max(1, comparison.settings.memory // (24 * max(comparison.cohort.n_new, 1)))
     rows = entity.trained
     row_NW = rows.detach().numpy()
-    tiles = Tiles.of(row_NW, frozen.geometry, comparison.settings.memory)
+    tiles = Tiles.of(row_NW, frozen.geometry, comparison.settings.memory, frozen.scratch)
     parts: list[tuple[Ids, Pressed, Floats]] = []
     total = 0.0
     for begin in range(0, len(index), size):
@@ -134,28 +145,11 @@ def sparse_penalty(comparison: Comparison, frozen: Frozen, entity: Table, index:
     return _FromOutrankers.apply(rows, loss, frozen, parts)  # type: ignore[no-untyped-call,no-any-return]
 
 
-def _add_gradient(
-    frozen: Frozen, pressed: Pressed, slope: Floats, part: Ids, row_NW: Floats, gradient_NW: Floats
-) -> None:
-    n_entries = len(pressed.column)
-    row_start = np.empty(len(row_NW) + 1, np.int64)
-    query, entry = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
-    by_row(pressed.start, pressed.column, slope, row_start, query, entry)
-    add_row_gradients(
-        frozen.geometry is Geometry.DOT,
-        row_start,
-        query,
-        entry,
-        pressed.weight,
-        slope,
-        frozen.query[part],
-        row_NW,
-        gradient_NW,
-    )
-
-
 class _FromOutrankers(torch.autograd.Function):
-    """A known value; the gradient is summed when asked for, with the upstream factor already in it."""
+    """A known value; the gradient is summed when asked for, with the upstream factor already in it.
+
+    It is sparse: few newcomers outrank anybody, and a table of zeros would cost more than their rows.
+    """
 
     @staticmethod
     def forward(
@@ -167,7 +161,35 @@ class _FromOutrankers(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, *upstream: Tensor) -> Any:
         rows, frozen, parts = context.made_from
-        factor, gradient = float(upstream[0]), torch.zeros_like(rows)
-        for part, pressed, slope in parts:
-            _add_gradient(frozen, pressed, factor * slope, part, rows.numpy(), gradient.numpy())
+        factor = float(upstream[0])
+        gradient = sum(
+            (_gradient(frozen, pressed, factor * slope, part, rows) for part, pressed, slope in parts[1:]),
+            start=_gradient(frozen, parts[0][1], factor * parts[0][2], parts[0][0], rows),
+        )
         return gradient, None, None, None
+
+
+def _gradient(frozen: Frozen, pressed: Pressed, slope: Floats, part: Ids, rows: Tensor) -> Tensor:
+    """d loss / d newcomer rows of some occurrences: a sparse tensor of the rows that outrank."""
+    n_entries = len(pressed.column)
+    row_start = np.empty(len(rows) + 1, np.int64)
+    query, entry = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
+    by_row(pressed.start, pressed.column, slope, row_start, query, entry)
+    touched = np.flatnonzero(np.diff(row_start))
+    value = np.empty((len(touched), rows.shape[1]), rows.numpy().dtype)
+    row_gradients(
+        frozen.geometry is Geometry.DOT,
+        touched,
+        row_start,
+        query,
+        entry,
+        pressed.weight,
+        slope,
+        frozen.query[part],
+        rows.numpy(),
+        value,
+    )
+    where = torch.from_numpy(touched)[None]
+    return torch.sparse_coo_tensor(
+        where, torch.from_numpy(value), rows.shape, is_coalesced=True, check_invariants=False
+    )
