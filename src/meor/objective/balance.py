@@ -64,8 +64,7 @@ def penalty_gradient(
         return torch.zeros_like(entity.trained), len(chosen), active
     # Newcomers are the last rows of the trained ones, also where a host trains old rows too.
     (gradient,) = torch.autograd.grad(loss, entity.trained)
-    dense = gradient.to_dense() if gradient.is_sparse else gradient
-    return dense, len(chosen), active
+    return gradient, len(chosen), active
 
 
 def balance(host: Tensor, penalty: Tensor, *, records: int, active: int) -> Balance:

@@ -33,6 +33,7 @@ class Penalty:
     comparison: Comparison
     backbone: Backbone | None = None
     fast: bool | None = None  # None: the outranker kernels where the tables are on the CPU
+    sparse_gradient: bool = False  # of the fast path: for loops whose loss has a dense gradient beside it
     _frozen: tuple[Table, Frozen] | None = field(init=False, default=None)
     _scale: Scale | None = field(init=False, default=None)
 
@@ -55,7 +56,9 @@ class Penalty:
             return self._general(score, index, dense_scale(self.comparison, score))
         frozen = self.frozen(entity, relation)
         if self.fast or (self.fast is None and entity.data.device.type == "cpu"):
-            return sparse_penalty(self.comparison, frozen, entity, index)
+            return sparse_penalty(
+                self.comparison, frozen, entity, index, sparse_gradient=self.sparse_gradient
+            )
         return self._newcomers_only(backbone, frozen, entity, index)
 
     def pressures(self, entity: Table, relation: Table, index: Ids) -> tuple[Floats, Floats]:

@@ -124,7 +124,9 @@ def _require_finite_scores(comparison: Comparison, query: Floats, candidates: Ca
             require_finite(comparison.cohort, query[part] @ candidates.row.T, index[part])
 
 
-def sparse_penalty(comparison: Comparison, frozen: Frozen, entity: Table, index: Ids) -> Tensor:
+def sparse_penalty(
+    comparison: Comparison, frozen: Frozen, entity: Table, index: Ids, *, sparse_gradient: bool = False
+) -> Tensor:
     """L_MEOR (Eq. meor) over eligible occurrences, differentiable in the newcomer rows."""
     size = max(1, comparison.settings.memory // (24 * max(comparison.cohort.n_new, 1)))
     rows = entity.trained
@@ -142,20 +144,26 @@ def sparse_penalty(comparison: Comparison, frozen: Frozen, entity: Table, index:
     loss = rows.detach().new_tensor(total / max(len(index), 1))
     if not (parts and rows.requires_grad and torch.is_grad_enabled()):
         return loss
-    return _FromOutrankers.apply(rows, loss, frozen, parts)  # type: ignore[no-untyped-call,no-any-return]
+    return _FromOutrankers.apply(rows, loss, frozen, parts, sparse_gradient)  # type: ignore[no-untyped-call,no-any-return]
 
 
 class _FromOutrankers(torch.autograd.Function):
     """A known value; the gradient is summed when asked for, with the upstream factor already in it.
 
-    It is sparse: few newcomers outrank anybody, and a table of zeros would cost more than their rows.
+    Few newcomers outrank anybody: a table of zeros would cost more than their rows, so it may be sparse.
     """
 
     @staticmethod
     def forward(
-        context: Any, rows: Tensor, loss: Tensor, frozen: Frozen, parts: list[tuple[Ids, Pressed, Floats]]
+        context: Any,
+        rows: Tensor,
+        loss: Tensor,
+        frozen: Frozen,
+        parts: list[tuple[Ids, Pressed, Floats]],
+        sparse: bool,
     ) -> Tensor:
         context.made_from = rows.detach(), frozen, parts
+        context.sparse = sparse
         return loss.clone()
 
     @staticmethod
@@ -166,7 +174,7 @@ class _FromOutrankers(torch.autograd.Function):
             (_gradient(frozen, pressed, factor * slope, part, rows) for part, pressed, slope in parts[1:]),
             start=_gradient(frozen, parts[0][1], factor * parts[0][2], parts[0][0], rows),
         )
-        return gradient, None, None, None
+        return gradient if context.sparse else gradient.to_dense(), None, None, None, None
 
 
 def _gradient(frozen: Frozen, pressed: Pressed, slope: Floats, part: Ids, rows: Tensor) -> Tensor:
