@@ -52,6 +52,21 @@ def _count_unscreened(
     return healthy
 
 
+@njit(cache=True, inline="always")
+def _tally_lanes(score, low, high, first, query, row, threshold, answer, tally):
+    """Count a few screened scores side by side; look closer only where one of them is undecided."""
+    above = np.int32(0)
+    possible = np.int32(0)
+    for c in range(score.shape[0]):
+        above += np.int32(score[c] > high)
+        possible += np.int32(score[c] >= low)
+    tally[GREATER] += above
+    if possible > above:
+        for c in range(score.shape[0]):
+            if low <= score[c] <= high:
+                _judge(True, query, row, threshold, answer, first + c, first + c, tally)
+
+
 @njit(cache=True, parallel=True)
 def _count_dot_tile(
     score, query, row, first, threshold, low, high, answer, known_end, known_id, cursor, tally
@@ -68,16 +83,18 @@ def _count_dot_tile(
             line[known_id[at] - first] = -np.inf
             at += 1
         cursor[q] = at
-        above = np.int32(0)
-        possible = np.int32(0)
-        for c in range(n_columns):
-            above += np.int32(line[c] > hi)
-            possible += np.int32(line[c] >= lo)
-        tally[q, GREATER] += above
-        if possible > above:
-            for c in range(n_columns):
-                if lo <= line[c] <= hi:
-                    _judge(True, query[q], row, threshold[q], answer[q], first + c, first + c, tally[q])
+        for begin in range(0, n_columns, LANES):
+            _tally_lanes(
+                line[begin : begin + LANES],
+                lo,
+                hi,
+                first + begin,
+                query[q],
+                row,
+                threshold[q],
+                answer[q],
+                tally[q],
+            )
 
 
 @njit(cache=True, fastmath=FAST, inline="always")

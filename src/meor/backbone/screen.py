@@ -34,7 +34,7 @@ UNIT32: Final = 2.0**-24
 LARGEST: Final = 2.0**50  # products and their sums stay far from float32's overflow
 SMALLEST: Final = 2.0**-50  # and a row of non-zero norm far from its underflow
 LANES: Final = 64  # candidates that one L1 block measures side by side
-TILE_QUERIES: Final = 512
+TILE_QUERIES: Final = 1024
 TILE_CANDIDATES: Final = 2048
 
 

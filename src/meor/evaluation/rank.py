@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from meor.backbone import Geometry, Model
 from meor.backbone.counting import count_range
-from meor.backbone.screen import Candidates, Questions, exact_scores
+from meor.backbone.screen import TILE_CANDIDATES, TILE_QUERIES, Candidates, Questions, exact_scores
 from meor.errors import MemoryBudgetError, NonFiniteError
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
@@ -22,7 +22,7 @@ from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
 
 DEFAULT_MEMORY = 2**30
-_TILE_BYTES = 4 * 512 * 2048  # one float32 score tile
+_TILE_BYTES = 4 * TILE_QUERIES * TILE_CANDIDATES  # one float32 score tile
 _SMALLEST_BLOCK = 64  # queries
 
 

@@ -38,7 +38,9 @@ class Occurrences:
         return len(self.fact)
 
     def select(self, chosen: NDArray[np.bool_] | Ids) -> Occurrences:
-        return Occurrences(self.update, self.side, self.fact[chosen], self.snapshot[chosen], self.role[chosen])
+        return Occurrences(
+            self.update, self.side, self.fact[chosen], self.snapshot[chosen], self.role[chosen]
+        )
 
 
 def occurrences(stream: Stream, update: int, side: Side, split: Split = Split.TEST) -> Occurrences:
