@@ -41,7 +41,7 @@ def refinement_pass(stream: Stream) -> dict[str, object]:
 
     def construct() -> None:
         comparison = Comparison.build(stream, 1, buffer.fact, run=SEED)
-        found["penalty"] = Penalty(comparison, model.backbone, sparse_gradient=True)
+        found["penalty"] = Penalty(comparison, model.backbone, beside=True)
         opened = Training.begin(Replay(), model, update, plan)
         found["penalty"].frozen(opened.entity, opened.relation)
 

@@ -44,7 +44,7 @@ def far_from_kinks(comparison: Comparison, model, index) -> bool:
         return True
     frozen = freeze(comparison, model.backbone, model.entity, model.relation)
     rows = model.entity[cohort.n_old :].numpy()
-    return bool(np.abs(frozen.query[index][:, None] - rows[None]).min() > KINK)
+    return bool(np.abs(frozen.queries.row[index][:, None] - rows[None]).min() > KINK)
 
 
 @pytest.mark.parametrize("kind", sorted(VARIANTS))

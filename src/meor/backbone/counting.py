@@ -22,6 +22,7 @@ from meor.backbone.screen import (
     exact,
     fits_float32,
     is_known,
+    sizes,
 )
 from meor.typing import Floats, Ids
 
@@ -236,7 +237,7 @@ def count_range(
             is_dot, questions.query, candidates.row, begin, end, threshold, questions.answer, *known, tally
         )
         return tally, healthy
-    low, high = band(candidates, questions.query, threshold, begin, end)
+    low, high = band(candidates, sizes(candidates.geometry, questions.query), threshold, begin, end)
     if is_dot:
         _count_dot(candidates, questions, threshold, low, high, begin, end, tally)
     else:

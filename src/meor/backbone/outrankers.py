@@ -16,10 +16,36 @@ from numba import njit, prange
 
 from meor.backbone.base import Geometry
 from meor.backbone.kernels import FAST
-from meor.backbone.screen import LANES, Array, Candidates, band, exact, fits_float32, is_known
+from meor.backbone.screen import LANES, Array, Candidates, band, exact, is_known
 from meor.typing import Floats, Ids
 
 TILE_BYTES = 2**25
+
+_buffer = torch.empty(0)
+"""The last score tile's memory: fresh pages for every tile would cost as much as its product."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Query rows with what screening needs of them; made once where the same ones come again and again."""
+
+    row: Floats  # [Q, W] float64
+    narrow: Array  # [Q, W] float32
+    size: Floats  # [Q] norms
+    screenable: bool  # may all of them be screened?
+
+    @classmethod
+    def prepare(cls, geometry: Geometry, row: Array) -> Queries:
+        narrowed = Candidates.prepare(geometry, row, lanes=False)
+        narrow = np.empty(0, np.float32) if narrowed.screened is None else narrowed.screened
+        return cls(narrowed.row, np.asarray(narrow), narrowed.size, narrowed.screened is not None)
+
+    def select(self, index: Ids) -> Queries:
+        narrow = self.narrow.take(index, 0) if self.screenable else self.narrow
+        return Queries(self.row.take(index, 0), narrow, self.size.take(index), self.screenable)
+
+    def __len__(self) -> int:
+        return len(self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +62,7 @@ class Outrankers:
 
 def outrankers(
     candidates: Candidates,
-    query: Array,
+    query: Array | Queries,
     threshold: Floats,
     excluded_start: Ids,
     excluded_end: Ids,
@@ -50,18 +76,19 @@ def outrankers(
     `column + offset`.
     """
     n_rows = len(candidates.row)
-    screened = candidates.screened is not None and fits_float32(query)
-    low = _low(candidates, query, threshold, screened)
-    block = max(1, min(len(query), TILE_BYTES // (4 * max(n_rows, LANES))))
+    queries = query if isinstance(query, Queries) else Queries.prepare(candidates.geometry, query)
+    screened = candidates.screened is not None and queries.screenable
+    low = _low(candidates, queries, threshold, screened)
+    block = max(1, min(len(queries), TILE_BYTES // (4 * max(n_rows, LANES))))
     parts: list[tuple[Ids, Ids, Floats]] = []
-    for first in range(0, len(query), block):
+    for first in range(0, len(queries), block):
         part = slice(first, first + block)
-        tile = _tile(candidates, query[part], screened)
+        tile = _tile(candidates, queries, part, screened)
         parts.append(
             _collect(
                 candidates.geometry is Geometry.DOT,
                 tile,
-                query[part],
+                queries.row[part],
                 candidates.row,
                 threshold[part],
                 low[part],
@@ -77,24 +104,32 @@ def outrankers(
     return Outrankers(np.append(0, np.cumsum(size)), column, score)
 
 
-def _low(candidates: Candidates, query: Array, threshold: Floats, screened: bool) -> Array:
+def _low(candidates: Candidates, queries: Queries, threshold: Floats, screened: bool) -> Array:
     """A screened score below this cannot outrank; for L1 the screened score is minus the distance."""
     if not (screened and len(candidates.row)):
-        return np.full(len(query), -np.inf, np.float32)
-    low, high = band(candidates, query, threshold, 0, len(candidates.row))
+        return np.full(len(queries), -np.inf, np.float32)
+    low, high = band(candidates, queries.size, threshold, 0, len(candidates.row))
     return low if candidates.geometry is Geometry.DOT else -high
 
 
-def _tile(candidates: Candidates, query: Array, screened: bool) -> Array:
+def _tile(candidates: Candidates, queries: Queries, part: slice, screened: bool) -> Array:
     """[Q, C] float32 screened scores; zeros, which pass any -inf bound, where nothing is screened."""
     if not screened:
-        return np.zeros((len(query), len(candidates.row)), np.float32)
-    narrow = query.astype(np.float32)
+        return np.zeros((len(queries.row[part]), len(candidates.row)), np.float32)
+    narrow = queries.narrow[part]
     if isinstance(candidates.screened, torch.Tensor):
-        return torch.mm(torch.from_numpy(narrow), candidates.screened.T).numpy()
-    tile = np.empty((len(query), len(candidates.screened) * LANES), np.float32)  # type: ignore[arg-type]
+        shape = len(narrow), len(candidates.row)
+        return torch.mm(torch.from_numpy(narrow), candidates.screened.T, out=_memory(*shape)).numpy()
+    tile = np.empty((len(narrow), len(candidates.screened) * LANES), np.float32)  # type: ignore[arg-type]
     _negated_distances(candidates.screened, narrow, tile)
     return tile[:, : len(candidates.row)]
+
+
+def _memory(n_queries: int, n_columns: int) -> torch.Tensor:
+    global _buffer  # noqa: PLW0603  (a cache of memory, not of results)
+    if _buffer.numel() < n_queries * n_columns:
+        _buffer = torch.empty(n_queries * n_columns)
+    return _buffer[: n_queries * n_columns].view(n_queries, n_columns)
 
 
 @njit(cache=True, parallel=True, fastmath=FAST)

@@ -72,9 +72,18 @@ class Candidates:
 
     @classmethod
     def prepare(
-        cls, geometry: Geometry, row: Array, *, screen: bool = True, into: Candidates | None = None
+        cls,
+        geometry: Geometry,
+        row: Array,
+        *,
+        screen: bool = True,
+        lanes: bool = True,
+        into: Candidates | None = None,
     ) -> Candidates:
-        """Narrow and measure rows; `into` gives up its buffers, for rows that move at every step."""
+        """Narrow and measure rows; `into` gives up its buffers, for rows that move at every step.
+
+        Without `lanes` the float32 rows of L1 stay [E, W] too, as queries need them.
+        """
         row = np.ascontiguousarray(row, dtype=np.float64)
         reusable = (
             into is not None and into.row.shape == row.shape and isinstance(into.screened, torch.Tensor)
@@ -85,7 +94,7 @@ class Candidates:
         # A NaN passes through `max`, so the sums must tell of it.
         if not (screen and len(row) and np.isfinite(size).all() and _within_float32(largest.max())):
             return cls(geometry, row, None, size)
-        if geometry is Geometry.DOT:
+        if geometry is Geometry.DOT or not lanes:
             return cls(geometry, row, torch.from_numpy(narrow), size)
         return cls(geometry, row, _lanes(narrow), size)
 
@@ -105,7 +114,7 @@ def _narrow_rows(is_dot, row, narrow, size, largest):
         size[e] = (math.sqrt(total) if is_dot else total) * (1 + 1e-12)
 
 
-def _sizes(geometry: Geometry, row: Array) -> Floats:
+def sizes(geometry: Geometry, row: Array) -> Floats:
     size: Floats = (
         np.sqrt(np.einsum("ij,ij->i", row, row)) if geometry is Geometry.DOT else np.abs(row).sum(1)
     )
@@ -177,11 +186,13 @@ def is_known(known_id, begin, end, candidate):
 
 
 def band(
-    candidates: Candidates, query: Array, threshold: Floats, begin: int, end: int
+    candidates: Candidates, size: Floats, threshold: Floats, begin: int, end: int
 ) -> tuple[Array, Array]:
-    """Screened scores below `low` or above `high` are decided. For L1 both bound the distance instead."""
-    width = query.shape[1]
-    size = _sizes(candidates.geometry, query)
+    """Screened scores below `low` or above `high` are decided; `size` are the norms of the queries.
+
+    For L1 both bound the distance instead.
+    """
+    width = candidates.row.shape[1]
     largest = candidates.size[begin:end].max()
     roundings = (width + 4) * UNIT32
     relative = roundings / (1 - roundings)

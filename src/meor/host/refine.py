@@ -67,8 +67,7 @@ def refine(
 
         while cursor.batch < len(steps):
             step = steps[cursor.batch]
-            # The host comes last, so that its dense gradient is first and the penalty's few rows join it.
-            loss = coefficient * term(training.entity, training.relation, step.replay) + host.loss(step.batch)
+            loss = host.loss(step.batch) + coefficient * term(training.entity, training.relation, step.replay)
             value = _finite(loss, cursor, len(steps))
             adam.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]

@@ -6,7 +6,7 @@ on two rows alone; so computing one occurrence again, in any company, gives the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from meor.backbone.base import Backbone, Geometry
 from meor.backbone.clusters import Clusters
-from meor.backbone.outrankers import outrankers
+from meor.backbone.outrankers import Queries, outrankers
 from meor.backbone.screen import Candidates, exact_scores
 from meor.cohort.newcomers import Cohort
 from meor.objective.comparison import Comparison, require_finite
@@ -29,6 +29,9 @@ class Scratch:
 
     candidates: Candidates | None = None
     clusters: Clusters | None = None
+    pending: list[tuple[Tensor, Tensor]] = field(
+        default_factory=list
+    )  # rows and their gradient, not yet added
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Frozen:
     """Constants of every occurrence of an update."""
 
     geometry: Geometry
-    query: Floats  # [X, W]
+    queries: Queries  # [X, W]
     answer_score: Floats  # [X] exact (TransE: without its constant)
     scale: Scale
     reference: Floats  # [X] the mean old reference; 0 where nothing is subtracted or nobody is eligible
@@ -58,7 +61,8 @@ def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation:
     scale = scales(
         score_XK, cohort.scale_size, cohort.relation, cohort.side, eta=settings.eta, epsilon=settings.epsilon
     )
-    frozen = Frozen(backbone.geometry, query_XW, answer_score, scale, np.zeros(len(cohort)), 0)
+    queries = Queries.prepare(backbone.geometry, query_XW)
+    frozen = Frozen(backbone.geometry, queries, answer_score, scale, np.zeros(len(cohort)), 0)
     if not comparison.variant.centered:
         return frozen
     return _with_references(comparison, frozen, old_EW)
@@ -88,7 +92,7 @@ def _with_references(comparison: Comparison, frozen: Frozen, old_EW: Floats) -> 
         part = index[begin : begin + size]
         reference[part], missing = _mean_pressures(comparison, frozen, old, part)
         dropped += missing
-    return Frozen(frozen.geometry, frozen.query, frozen.answer_score, frozen.scale, reference, dropped)
+    return replace(frozen, reference=reference, dropped=dropped)
 
 
 def _mean_pressures(comparison: Comparison, frozen: Frozen, old: Candidates, part: Ids) -> tuple[Floats, int]:
@@ -96,7 +100,7 @@ def _mean_pressures(comparison: Comparison, frozen: Frozen, old: Candidates, par
     cohort, settings = comparison.cohort, comparison.settings
     known = cohort.known_start[part], cohort.known_end[part], cohort.known
     answer_score = frozen.answer_score[part]
-    above = outrankers(old, frozen.query[part], answer_score, *known)
+    above = outrankers(old, frozen.queries.select(part), answer_score, *known)
     of = np.repeat(np.arange(len(part)), np.diff(above.start))
     require_finite(cohort, above.score, part[of])
     gap = (above.score - answer_score[of]) / frozen.scale.tau[part][of]

@@ -22,7 +22,7 @@ from meor.objective.dense import ScoreFunction, dense_pressures, dense_scale, ta
 from meor.objective.frozen import Frozen, freeze
 from meor.objective.pressure import gaps, pressure, squared_hinge
 from meor.objective.scale import Scale
-from meor.objective.sparse import Tiles, sparse_penalty, sparse_pressures
+from meor.objective.sparse import Tiles, join_pending, sparse_penalty, sparse_pressures
 from meor.typing import Floats, Ids
 
 
@@ -33,7 +33,7 @@ class Penalty:
     comparison: Comparison
     backbone: Backbone | None = None
     fast: bool | None = None  # None: the outranker kernels where the tables are on the CPU
-    sparse_gradient: bool = False  # of the fast path: for loops whose loss has a dense gradient beside it
+    beside: bool = False  # another loss: the fast path then adds its few rows to that loss's gradient
     _frozen: tuple[Table, Frozen] | None = field(init=False, default=None)
     _scale: Scale | None = field(init=False, default=None)
 
@@ -56,9 +56,7 @@ class Penalty:
             return self._general(score, index, dense_scale(self.comparison, score))
         frozen = self.frozen(entity, relation)
         if self.fast or (self.fast is None and entity.data.device.type == "cpu"):
-            return sparse_penalty(
-                self.comparison, frozen, entity, index, sparse_gradient=self.sparse_gradient
-            )
+            return sparse_penalty(self.comparison, frozen, entity, index, beside=self.beside)
         return self._newcomers_only(backbone, frozen, entity, index)
 
     def pressures(self, entity: Table, relation: Table, index: Ids) -> tuple[Floats, Floats]:
@@ -100,7 +98,10 @@ class Penalty:
         """The constants of the update, computed when a table is seen for the first time."""
         if self._frozen is None or self._frozen[0] is not entity:
             backbone = self._known_backbone()
-            self._frozen = entity, freeze(self.comparison, backbone, entity.data, relation.data)
+            found = freeze(self.comparison, backbone, entity.data, relation.data)
+            self._frozen = entity, found
+            if self.beside:
+                entity.trained.register_post_accumulate_grad_hook(join_pending(found))  # type: ignore[no-untyped-call]
         return self._frozen[1]
 
     def forget(self) -> None:
@@ -114,7 +115,7 @@ class Penalty:
     def _newcomers_only(self, backbone: Backbone, frozen: Frozen, entity: Table, index: Ids) -> Tensor:
         """Eq. meor where only newcomers move: constants of the update, torch for the rest."""
         cohort, rows = self.cohort, entity.trained
-        score_QN = backbone.compare_all(torch.from_numpy(frozen.query[index]).to(rows), rows)
+        score_QN = backbone.compare_all(torch.from_numpy(frozen.queries.row[index]).to(rows), rows)
         require_finite(cohort, score_QN.detach().double().cpu().numpy(), index)
         # Exact scores leave TransE's constant out.
         answer = frozen.answer_score[index] + (GAMMA if backbone.geometry is Geometry.L1 else 0.0)

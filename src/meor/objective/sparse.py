@@ -6,7 +6,7 @@ Loss and gradient are made together, as in `backbone.loss`: backward only hands 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,17 +91,17 @@ class Tiles:
 
 def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids) -> Outrankers:
     """Newcomers above the answer, tile by tile of rows, joined by occurrence."""
-    cohort, query = comparison.cohort, frozen.query[index]
+    cohort, query = comparison.cohort, frozen.queries.select(index)
     known = cohort.known_start[index], cohort.known_end[index], cohort.known
     threshold = frozen.answer_score[index]
     if tiles.clusters is not None:
         return pruned_outrankers(
-            tiles.clusters, frozen.geometry, tiles.row, query, threshold, *known, offset=cohort.n_old
+            tiles.clusters, frozen.geometry, tiles.row, query.row, threshold, *known, offset=cohort.n_old
         )[0]
     found = []
     for first, candidates in tiles.prepared(frozen.geometry):
         if candidates.screened is None:
-            _require_finite_scores(comparison, query, candidates, index)
+            _require_finite_scores(comparison, query.row, candidates, index)
         above = outrankers(candidates, query, threshold, *known, offset=cohort.n_old + first)
         found.append(Outrankers(above.start, above.column + first, above.score) if first else above)
     return found[0] if len(found) == 1 else _join(found, len(index))
@@ -125,9 +125,12 @@ def _require_finite_scores(comparison: Comparison, query: Floats, candidates: Ca
 
 
 def sparse_penalty(
-    comparison: Comparison, frozen: Frozen, entity: Table, index: Ids, *, sparse_gradient: bool = False
+    comparison: Comparison, frozen: Frozen, entity: Table, index: Ids, *, beside: bool = False
 ) -> Tensor:
-    """L_MEOR (Eq. meor) over eligible occurrences, differentiable in the newcomer rows."""
+    """L_MEOR (Eq. meor) over eligible occurrences, differentiable in the newcomer rows.
+
+    `beside` another loss of the same rows: its dense gradient is completed by `join_pending`, in place.
+    """
     size = max(1, comparison.settings.memory // (24 * max(comparison.cohort.n_new, 1)))
     rows = entity.trained
     row_NW = rows.detach().numpy()
@@ -144,14 +147,11 @@ def sparse_penalty(
     loss = rows.detach().new_tensor(total / max(len(index), 1))
     if not (parts and rows.requires_grad and torch.is_grad_enabled()):
         return loss
-    return _FromOutrankers.apply(rows, loss, frozen, parts, sparse_gradient)  # type: ignore[no-untyped-call,no-any-return]
+    return _FromOutrankers.apply(rows, loss, frozen, parts, beside)  # type: ignore[no-untyped-call,no-any-return]
 
 
 class _FromOutrankers(torch.autograd.Function):
-    """A known value; the gradient is summed when asked for, with the upstream factor already in it.
-
-    Few newcomers outrank anybody: a table of zeros would cost more than their rows, so it may be sparse.
-    """
+    """A known value; the gradient is summed when asked for, with the upstream factor already in it."""
 
     @staticmethod
     def forward(
@@ -160,25 +160,42 @@ class _FromOutrankers(torch.autograd.Function):
         loss: Tensor,
         frozen: Frozen,
         parts: list[tuple[Ids, Pressed, Floats]],
-        sparse: bool,
+        beside: bool,
     ) -> Tensor:
         context.made_from = rows.detach(), frozen, parts
-        context.sparse = sparse
+        context.beside = beside
         return loss.clone()
 
     @staticmethod
     def backward(context: Any, *upstream: Tensor) -> Any:
         rows, frozen, parts = context.made_from
         factor = float(upstream[0])
-        gradient = sum(
-            (_gradient(frozen, pressed, factor * slope, part, rows) for part, pressed, slope in parts[1:]),
-            start=_gradient(frozen, parts[0][1], factor * parts[0][2], parts[0][0], rows),
-        )
-        return gradient if context.sparse else gradient.to_dense(), None, None, None, None
+        found = [_gradient(frozen, pressed, factor * slope, part, rows) for part, pressed, slope in parts]
+        if context.beside:
+            frozen.scratch.pending += found
+            return None, None, None, None, None, None
+        gradient = torch.zeros_like(rows)
+        for touched, value in found:
+            gradient.index_add_(0, touched, value)
+        return gradient, None, None, None, None, None
 
 
-def _gradient(frozen: Frozen, pressed: Pressed, slope: Floats, part: Ids, rows: Tensor) -> Tensor:
-    """d loss / d newcomer rows of some occurrences: a sparse tensor of the rows that outrank."""
+def join_pending(frozen: Frozen) -> Callable[[Tensor], None]:
+    """A hook of the newcomer rows: what the penalty left pending joins the gradient the host has given."""
+
+    def join(rows: Tensor) -> None:
+        for touched, value in frozen.scratch.pending:
+            assert rows.grad is not None  # noqa: S101  (the hook runs once it is there)
+            rows.grad.index_add_(0, touched, value)
+        frozen.scratch.pending.clear()
+
+    return join
+
+
+def _gradient(
+    frozen: Frozen, pressed: Pressed, slope: Floats, part: Ids, rows: Tensor
+) -> tuple[Tensor, Tensor]:
+    """d loss / d newcomer rows of some occurrences: the few rows that outrank anybody, and theirs."""
     n_entries = len(pressed.column)
     row_start = np.empty(len(rows) + 1, np.int64)
     query, entry = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
@@ -193,11 +210,8 @@ def _gradient(frozen: Frozen, pressed: Pressed, slope: Floats, part: Ids, rows: 
         entry,
         pressed.weight,
         slope,
-        frozen.query[part],
+        frozen.queries.row.take(part, 0),
         rows.numpy(),
         value,
     )
-    where = torch.from_numpy(touched)[None]
-    return torch.sparse_coo_tensor(
-        where, torch.from_numpy(value), rows.shape, is_coalesced=True, check_invariants=False
-    )
+    return torch.from_numpy(touched), torch.from_numpy(value)

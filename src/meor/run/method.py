@@ -75,7 +75,7 @@ class Penalized(Method):
         comparison = comparison_of(self.config, self.stream, update.number, update.replay.fact)
         if self._coefficient is None:
             self._coefficient = self._chosen(replay)
-        return Term(Penalty(comparison, model.backbone, sparse_gradient=True), self._coefficient)
+        return Term(Penalty(comparison, model.backbone, beside=True), self._coefficient)
 
     def _chosen(self, replay: Callable[[], Model]) -> float:
         """The coefficient, recorded with what it was made from (decision 34)."""
