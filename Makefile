@@ -24,7 +24,11 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 	@touch $@
 
 demo: setup
-	@$(BIN)/meor run --stream world --out demo/world --force
+	@$(BIN)/meor run --stream world --method meor --out demo/world --force
+	@$(BIN)/meor audit demo/world
+	@$(BIN)/meor study primary --stream world --pairs 3 --rule balance --method replay --method meor \
+	  --set dim=64 --out demo/study
+	@$(BIN)/meor report demo/study
 
 lint: setup
 	$(BIN)/ruff check .

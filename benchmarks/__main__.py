@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import evaluation, penalty, training
+from benchmarks import admission, evaluation, penalty, training
 from meor.errors import MeorError
 from meor.stream.registry import open_stream
 
@@ -34,6 +34,7 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
             for name in ("complex", "distmult", "transe")
         },
         "penalty": lambda: penalty.refinement_pass(entity),
+        "admission": admission.against_size,
     }
 
 

@@ -1,0 +1,190 @@
+"""Cost of the penalty against the size of an admission, 1 thousand to 1 million newcomers.
+
+One step's slice of a replay buffer (93 facts, both directions) against N newcomers: ComplEx 200, float32,
+forward and backward, with and without pruning. Up to 11,632 newcomers the rows are those that ENTITY's own
+updates learned (preset practical, seed 0); above that they are all its 14,541 trained rows, repeated, plus
+seeded noise of a tenth of their standard deviation. References are built once an update and timed apart.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.timing import seconds
+from meor.backbone import BACKBONES
+from meor.backbone.loss import Table
+from meor.objective import sparse
+from meor.objective.comparison import Comparison
+from meor.objective.penalty import Penalty
+from meor.random import generator
+from meor.run.config import Config
+from meor.run.runner import Resources
+from meor.run.session import start
+from meor.run.view import RunView
+from meor.stream.registry import open_stream
+from meor.stream.snapshot import Snapshot, Stream
+from meor.stream.vocabulary import Vocabulary
+
+SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+FACTS = 93
+NOISE = 0.1
+RESULTS = Path("results/admission")
+
+
+def trained_rows() -> tuple[np.ndarray, np.ndarray]:
+    """Entity and relation rows of ENTITY after its last update."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        config = Config.gather(flags={"stream": "ENTITY"}, sets=["dtype=float32", "evaluation.updates=[1]"])
+        start(config, out, resources=Resources(threads=torch.get_num_threads()))
+        model = RunView.open(out).model(4)
+        return model.entity.numpy(), model.relation.numpy()
+
+
+def admission(n_new: int) -> Stream:
+    """ENTITY's base and one update that admits `n_new` entities, each by one fact with an old one."""
+    base = open_stream("ENTITY")
+    n_old, m = base.entity_counts[0], base.relation_counts[0]
+    draw = generator("admission", n_new)
+    fact = np.stack(
+        [np.arange(n_old, n_old + n_new), draw.integers(0, m, n_new), draw.integers(0, n_old, n_new)], 1
+    )
+    entities = Vocabulary()
+    for label in (*base.entities.labels[:n_old], *(f"newcomer {i}" for i in range(n_new))):
+        entities.admit(label, 0)
+    nothing = np.empty((0, 3), np.int64)
+    snapshots = base.snapshots[0], Snapshot(fact, nothing, nothing)
+    return Stream("admission", entities, base.relations, snapshots, (n_old, n_old + n_new), (m, m))
+
+
+def newcomer_rows(entity: np.ndarray, n_old: int, n_new: int) -> np.ndarray:
+    own = entity[n_old:]
+    if n_new <= len(own):
+        return own[:n_new]
+    draw = generator("admission rows", n_new)
+    chosen = entity[draw.integers(0, len(entity), n_new)]
+    noise = draw.standard_normal(chosen.shape, dtype=np.float32)
+    return chosen + np.float32(NOISE * entity.std()) * noise
+
+
+def measure(n_new: int, rows_file: Path) -> dict[str, float]:
+    """One size, in a process of its own: seconds of a step and the memory it took."""
+    with np.load(rows_file) as kept:
+        entity, relation = kept["entity"], kept["relation"]
+    stream = admission(n_new)
+    n_old, m = stream.entity_counts[0], stream.relation_counts[0]
+    rows = np.concatenate([entity[:n_old], newcomer_rows(entity, n_old, n_new)])
+    table = Table.of(torch.from_numpy(rows), n_old)
+    relations = Table.of(torch.from_numpy(relation[:m].copy()), m)
+    fact = stream.snapshots[0].train[generator("admission facts").permutation(27_000)[:FACTS]]
+    del entity, rows
+    began = time.perf_counter()
+    penalty = Penalty(Comparison.build(stream, 1, fact, run=0), BACKBONES["complex"], beside=True)
+    frozen = penalty.frozen(table, relations)
+    found: dict[str, float] = {"newcomers": n_new, "construction": time.perf_counter() - began}
+    gradient = torch.zeros_like(table.trained)
+    index = np.arange(FACTS)
+
+    def step() -> None:
+        loss = penalty(table, relations, index)
+        if loss.requires_grad:
+            loss.backward()
+            for touched, value in frozen.scratch.pending:
+                gradient.index_add_(0, touched, value)
+            frozen.scratch.pending.clear()
+
+    for name, threshold in (("pruned", 0), ("plain", 10**9)):
+        sparse.PRUNED_FROM = threshold
+        found[f"{name}_first"] = seconds(step)  # pruned: with the making of the balls
+        before = _resident()
+        found[name] = float(np.median([seconds(step) for _ in range(3)]))
+        found[f"{name}_gib"] = max(_peak() - before, 0.0)
+    return found
+
+
+def _resident() -> float:
+    """Resident GiB now; the peak counter is reset, so that `_peak` speaks of what follows."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _peak() -> float:
+    return _status("VmHWM")
+
+
+def _status(name: str) -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def slope(sizes: list[float], values: list[float]) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def against_size() -> dict[str, object]:
+    """Every size in its own process; a table, a picture, and how steeply cost grows from 10,000 on."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        rows_file = Path(folder) / "rows.npz"
+        entity, relation = trained_rows()
+        np.savez(rows_file, entity=entity, relation=relation)
+        for size in SIZES:
+            command = [sys.executable, "-m", "benchmarks.admission", str(size), str(rows_file)]
+            rows.append(
+                json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            )
+            print("  " + "  ".join(f"{name} {value:,.4g}" for name, value in rows[-1].items()), flush=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "admission.json").write_text(json.dumps(rows, indent=1) + "\n")
+    draw(rows)
+    large = [row for row in rows if row["newcomers"] >= 10_000]
+    sizes = [row["newcomers"] for row in large]
+    return {
+        "what": f"a step of the penalty, {2 * FACTS} occurrences, ComplEx 200, float32, both ways",
+        "slope_pruned": slope(sizes, [row["pruned"] for row in large]),
+        "slope_plain": slope(sizes, [row["plain"] for row in large]),
+        "largest_working_memory_gib": max(max(row["pruned_gib"], row["plain_gib"]) for row in rows),
+        "seconds_at_1m_pruned": rows[-1]["pruned"],
+        "seconds_at_1m_plain": rows[-1]["plain"],
+    }
+
+
+def draw(rows: list[dict[str, float]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "meor"
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6.4, 4.2))
+    sizes = [row["newcomers"] for row in rows]
+    for name, label in (
+        ("plain", "every newcomer screened"),
+        ("pruned", "balls pruned"),
+        ("construction", "references, once an update"),
+    ):
+        style = {"linestyle": "--", "color": "grey"} if name == "construction" else {"marker": "o"}
+        axes.loglog(sizes, [row[name] for row in rows], label=label, **style)
+    axes.set_xlabel("newcomers admitted")
+    axes.set_ylabel("seconds")
+    axes.set_title("Cost of the penalty's step against admission size\n186 occurrences, ComplEx 200, float32")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(RESULTS / "admission.svg", metadata={"Date": None})
+    figure.savefig(RESULTS / "admission.png", dpi=110)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(int(sys.argv[1]), Path(sys.argv[2]))))
