@@ -22,7 +22,6 @@ from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
 
 DEFAULT_MEMORY = 2**30
-_TILE_BYTES = 4 * TILE_QUERIES * TILE_CANDIDATES  # one float32 score tile
 _SMALLEST_BLOCK = 64  # queries
 
 
@@ -212,7 +211,7 @@ def _tally(
 def _block_size(memory: int, entity: Floats, geometry: Geometry) -> int:
     """Queries formed at a time: what the budget leaves after the screened rows and one tile."""
     width = entity.shape[1]
-    fixed = entity.nbytes // 2 + _TILE_BYTES
+    fixed = entity.nbytes // 2 + 4 * TILE_QUERIES * min(TILE_CANDIDATES, len(entity))
     each = width * (8 + 8 + 4 + 8) + 256  # rows gathered, query, its float32 copy, bookkeeping
     queries = (memory - fixed) // each
     if queries < _SMALLEST_BLOCK:
