@@ -38,7 +38,6 @@ def peer_model(name: str, triples, model: Model):  # type: ignore[no-untyped-def
             embedding_dim=model.entity.shape[1],
             loss="softplus",
             entity_constrainer=None,
-            relation_constrainer=None,
             regularizer=None,
         )
     else:
