@@ -18,7 +18,6 @@ from meor.backbone.loss import Batch, Table
 from meor.errors import ConfigError, MeorError, NonFiniteError, RunError
 from meor.host.base import Plan, Update
 from meor.host.buffer import draw_buffer
-from meor.host.gradient import host_gradient
 from meor.host.initialise import base_model, grow
 from meor.host.refine import Cursor, Training, refine
 from meor.host.replay import Replay
@@ -343,24 +342,6 @@ def test_a_cursor_of_another_update_or_version_is_refused(stream: Stream) -> Non
 def test_a_cursor_survives_json_to_the_bit() -> None:
     cursor = Cursor(1, 2, 3, 4, 0.1 + 0.2, 1, False, [(1, 1 / 3), (2, 0.1 + 0.2)])
     assert Cursor.from_json(json.loads(json.dumps(cursor.to_json()))) == cursor
-
-
-@every_backbone
-def test_the_gradient_of_a_pass_is_the_mean_over_its_batches_and_moves_nothing(
-    stream: Stream, backbone: Backbone
-) -> None:
-    training = _begin(stream, backbone)
-    before = _copies(training)
-    gradient = host_gradient(training, 3)
-    steps = training.host.steps(3)
-    parts = []
-    for index in range(len(steps)):
-        training.adam.zero_grad()
-        training.host.loss(steps[index].batch).backward()
-        assert training.entity.trained.grad is not None
-        parts.append(training.entity.trained.grad.clone())
-    torch.testing.assert_close(gradient, torch.stack(parts).mean(0))
-    assert _same(before, training.tensors())
 
 
 @pytest.mark.parametrize(
