@@ -1,0 +1,144 @@
+"""Methods in whole runs: what they share with replay, what they add, and that they survive being stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.run.test_runner import HASTY, StopAt, Stopped, stream, whole  # noqa: F401  (fixtures)
+from tests.tiny_run import each_step, results, tiny_config
+
+from meor.errors import RunError
+from meor.objective.variants import VARIANTS
+from meor.run.session import resume, start
+from meor.run.validated import Candidate, best_multiple
+from meor.run.view import RunView
+from meor.stream.snapshot import Stream
+
+PRESSED = ("refine.learning_rate=0.3", "refine.passes=4", "coefficient=5.0")
+"""Newcomers that move fast enough to outrank, so that the penalty acts on the tiny stream."""
+
+
+def models_and_ranks(run: Path) -> dict[str, str]:
+    return {name: value for name, value in results(run).items() if "records" not in name}
+
+
+def events(run: Path, name: str) -> list[dict[str, Any]]:
+    return [event for event in RunView.open(run).events() if event["event"] == name]
+
+
+@pytest.mark.parametrize("method", sorted(VARIANTS))
+def test_r3_a_coefficient_of_0_gives_the_bytes_of_replay(whole: Callable[..., Path], method: str) -> None:  # noqa: F811
+    replay = whole()
+    penalised = whole(f"method={method}", "coefficient=0")
+    assert models_and_ranks(penalised) == models_and_ranks(replay)
+
+
+@pytest.mark.parametrize("method", ["meor", "mmr", "uncentered"])
+def test_a_penalty_that_acts_changes_newcomers_and_writes_its_records(
+    whole: Callable[..., Path],  # noqa: F811
+    method: str,
+) -> None:
+    replay = whole(*PRESSED[:2])
+    run = whole(*PRESSED, f"method={method}")
+    assert models_and_ranks(run) != models_and_ranks(replay)
+    for update in (1, 2):
+        table = pq.read_table(run / f"update-{update}" / "records.parquet")
+        assert {"head", "relation", "tail", "side", "tau", "u_new", "u_old", "excess", "active"} <= set(
+            table.column_names
+        )
+    assert sum(event["active"] for event in events(run, "records")) > 0
+
+
+@pytest.mark.parametrize("method", ["meor", "calibration"])
+def test_r1_a_method_resumed_at_any_step_or_phase_ends_with_the_same_bytes(
+    tmp_path: Path,
+    stream: Stream,  # noqa: F811
+    whole: Callable[..., Path],  # noqa: F811
+    method: str,
+) -> None:
+    sets = (
+        *PRESSED[:2],
+        f"method={method}",
+    )  # MEOR: with the balance rule, whose trial training is stopped too
+    expected = results(whole(*sets))
+    counted = StopAt()
+    start(
+        tiny_config(*sets),
+        tmp_path / "0",
+        stream=stream,
+        disk=HASTY,
+        resources=each_step(tmp_path / "c"),
+        watcher=counted,
+    )
+    for n in range(1, counted.seen + 1, 2):
+        run, resources = tmp_path / str(n), each_step(tmp_path / f"cache-{n}")
+        with pytest.raises(Stopped):
+            start(tiny_config(*sets), run, stream=stream, disk=HASTY, resources=resources, watcher=StopAt(n))
+        resume(run, stream=stream, disk=HASTY, resources=resources)
+        assert results(run) == expected, f"stopped at {n}"
+
+
+def test_calibration_reads_the_replay_run_of_its_pair_to_the_same_bytes(
+    tmp_path: Path,
+    stream: Stream,  # noqa: F811
+    whole: Callable[..., Path],  # noqa: F811
+) -> None:
+    alone = whole(*PRESSED[:2], "method=calibration")
+    resources = each_step(tmp_path / "cache", replay=whole(*PRESSED[:2]))
+    start(
+        tiny_config(*PRESSED[:2], "method=calibration"), tmp_path / "run", stream=stream, resources=resources
+    )
+    files = {name: value for name, value in results(tmp_path / "run").items() if "optimizer" not in name}
+    assert files == {name: value for name, value in results(alone).items() if "optimizer" not in name}
+
+
+def test_the_replay_run_of_another_pair_is_refused(
+    tmp_path: Path,
+    stream: Stream,  # noqa: F811
+    whole: Callable[..., Path],  # noqa: F811
+) -> None:
+    resources = each_step(tmp_path / "cache", replay=whole(*PRESSED[:2]))
+    with pytest.raises(RunError, match="not the replay run of this pair"):
+        start(tiny_config("method=calibration"), tmp_path / "run", stream=stream, resources=resources)
+
+
+def test_the_coefficient_is_logged_with_what_it_was_made_from(whole: Callable[..., Path]) -> None:  # noqa: F811
+    (event,) = events(whole(*PRESSED[:2], "method=meor"), "coefficient")
+    assert event["rule"] == "balance"
+    assert event["inactive"] == (event["active"] == 0)
+    if not event["inactive"]:
+        assert event["coefficient"] == event["host_norm"] / event["penalty_norm"]
+
+
+def test_a_validated_coefficient_comes_from_trials_of_another_seed(
+    tmp_path: Path,
+    stream: Stream,  # noqa: F811
+) -> None:
+    sets = (*PRESSED[:2], "method=uncentered", "coefficient_rule=validated")
+    run = tmp_path / "run"
+    start(tiny_config(*sets), run, stream=stream, resources=each_step(tmp_path / "cache"))
+    balanced, *rest = events(run, "coefficient")
+    if balanced["inactive"]:
+        assert not rest
+        return
+    (chosen,) = rest
+    assert chosen["coefficient"] == chosen["multiple"] * balanced["coefficient"]
+    assert [one["multiple"] for one in chosen["candidates"]] == [1, 3, 10, 30, 100, 300]
+    trials = sorted(path.name for path in next((tmp_path / "cache" / "trials").iterdir()).iterdir())
+    assert len([name for name in trials if not name.startswith(".")]) >= 7
+
+
+def test_the_best_multiple_keeps_newcomers_and_is_the_smallest_of_equals() -> None:
+    replay = Candidate(0.0, 0.10, 0.20)
+    made = [
+        Candidate.against(replay, 1.0, 0.11, 0.20),
+        Candidate.against(replay, 3.0, 0.12, 0.196),
+        Candidate.against(replay, 10.0, 0.12, 0.1951),
+        Candidate.against(replay, 30.0, 0.15, 0.10),
+    ]
+    assert best_multiple(made) == 3.0
+    assert best_multiple(made[3:]) == 0.0
