@@ -1,7 +1,7 @@
 """Cost of the penalty against the size of an admission, 1 thousand to 1 million newcomers.
 
 One step's slice of a replay buffer (93 facts, both directions) against N newcomers: ComplEx 200, float32,
-forward and backward, with and without pruning. Up to 11,632 newcomers the rows are those that ENTITY's own
+forward and backward. Up to 11,632 newcomers the rows are those that ENTITY's own
 updates learned (preset practical, seed 0); above that they are all its 14,541 trained rows, repeated, plus
 seeded noise of a tenth of their standard deviation. References are built once an update and timed apart.
 """
@@ -22,7 +22,6 @@ import torch
 from benchmarks.timing import seconds
 from meor.backbone import BACKBONES
 from meor.backbone.loss import Table
-from meor.objective import sparse
 from meor.objective.comparison import Comparison
 from meor.objective.penalty import Penalty
 from meor.random import generator
@@ -89,25 +88,20 @@ def measure(n_new: int, rows_file: Path) -> dict[str, float]:
     del entity, rows
     began = time.perf_counter()
     penalty = Penalty(Comparison.build(stream, 1, fact, run=0), BACKBONES["complex"], beside=True)
-    frozen = penalty.frozen(table, relations)
+    penalty.frozen(table, relations)
     found: dict[str, float] = {"newcomers": n_new, "construction": time.perf_counter() - began}
-    gradient = torch.zeros_like(table.trained)
+    table.trained.grad = torch.zeros_like(table.trained)  # the host's, which the penalty's rows join
     index = np.arange(FACTS)
 
     def step() -> None:
         loss = penalty(table, relations, index)
         if loss.requires_grad:
             loss.backward()
-            for touched, value in frozen.scratch.pending:
-                gradient.index_add_(0, touched, value)
-            frozen.scratch.pending.clear()
 
-    for name, threshold in (("pruned", 0), ("plain", 10**9)):
-        sparse.PRUNED_FROM = threshold
-        found[f"{name}_first"] = seconds(step)  # pruned: with the making of the balls
-        before = _resident()
-        found[name] = float(np.median([seconds(step) for _ in range(3)]))
-        found[f"{name}_gib"] = max(_peak() - before, 0.0)
+    step()
+    before = _resident()
+    found["step"] = float(np.median([seconds(step) for _ in range(3)]))
+    found["step_gib"] = max(_peak() - before, 0.0)
     return found
 
 
@@ -152,11 +146,9 @@ def against_size() -> dict[str, object]:
     sizes = [row["newcomers"] for row in large]
     return {
         "what": f"a step of the penalty, {2 * FACTS} occurrences, ComplEx 200, float32, both ways",
-        "slope_pruned": slope(sizes, [row["pruned"] for row in large]),
-        "slope_plain": slope(sizes, [row["plain"] for row in large]),
-        "largest_working_memory_gib": max(max(row["pruned_gib"], row["plain_gib"]) for row in rows),
-        "seconds_at_1m_pruned": rows[-1]["pruned"],
-        "seconds_at_1m_plain": rows[-1]["plain"],
+        "slope_from_10k": slope(sizes, [row["step"] for row in large]),
+        "largest_working_memory_gib": max(row["step_gib"] for row in rows),
+        "seconds_at_1m": rows[-1]["step"],
     }
 
 
@@ -169,13 +161,14 @@ def draw(rows: list[dict[str, float]]) -> None:
 
     figure, axes = pyplot.subplots(figsize=(6.4, 4.2))
     sizes = [row["newcomers"] for row in rows]
-    for name, label in (
-        ("plain", "every newcomer screened"),
-        ("pruned", "balls pruned"),
-        ("construction", "references, once an update"),
-    ):
-        style = {"linestyle": "--", "color": "grey"} if name == "construction" else {"marker": "o"}
-        axes.loglog(sizes, [row[name] for row in rows], label=label, **style)
+    axes.loglog(sizes, [row["step"] for row in rows], marker="o", label="a step")
+    axes.loglog(
+        sizes,
+        [row["construction"] for row in rows],
+        linestyle="--",
+        color="grey",
+        label="references, once an update",
+    )
     axes.set_xlabel("newcomers admitted")
     axes.set_ylabel("seconds")
     axes.set_title("Cost of the penalty's step against admission size\n186 occurrences, ComplEx 200, float32")

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from meor.backbone.base import Backbone, Geometry
-from meor.backbone.clusters import Clusters
 from meor.backbone.outrankers import Queries, outrankers
 from meor.backbone.screen import Candidates, exact_scores
 from meor.cohort.newcomers import Cohort
@@ -25,10 +24,9 @@ from meor.typing import SIDES, Floats, Ids
 
 @dataclass(slots=True)
 class Scratch:
-    """What one step may leave to the next: the memory of narrowed rows, and which rows lie together."""
+    """What one step may leave to the next: the memory of narrowed rows, and gradients on their way."""
 
     candidates: Candidates | None = None
-    clusters: Clusters | None = None
     pending: list[tuple[Tensor, Tensor]] = field(
         default_factory=list
     )  # rows and their gradient, not yet added

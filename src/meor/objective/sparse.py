@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from meor.backbone.base import Geometry
-from meor.backbone.clusters import Clusters, pruned_outrankers
 from meor.backbone.loss import Table
 from meor.backbone.outrankers import Outrankers, outrankers
 from meor.backbone.screen import Candidates
@@ -23,9 +22,6 @@ from meor.objective.comparison import Comparison, require_finite
 from meor.objective.frozen import Frozen, Scratch
 from meor.objective.kernels import by_row, newcomer_pressures, row_gradients
 from meor.typing import Floats, Ids
-
-PRUNED_FROM = 20_000
-"""Newcomers from which balls are worth their sweep over the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +61,12 @@ class Tiles:
     row: Floats  # [N, W], of any float type
     size: int
     whole: Candidates | None = None  # prepared once where one tile holds everything
-    clusters: Clusters | None = None  # where there are so many that most should not be looked at
 
     @classmethod
     def of(cls, row_NW: Floats, geometry: Geometry, memory: int, kept: Scratch | None = None) -> Tiles:
         """Cut rows; `kept` is what an earlier step of the same update left, and is left for the next."""
         kept = Scratch() if kept is None else kept
         size = max(64, memory // (24 * row_NW.shape[1]))
-        if len(row_NW) >= PRUNED_FROM and np.isfinite(row_NW.sum(dtype=np.float64)):
-            if kept.clusters is None:
-                kept.clusters = Clusters.build(row_NW)
-            return cls(row_NW, size, clusters=kept.clusters)
         if len(row_NW) > size:
             return cls(row_NW, size)
         kept.candidates = Candidates.prepare(geometry, row_NW, into=kept.candidates)
@@ -94,10 +85,6 @@ def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids
     cohort, query = comparison.cohort, frozen.queries.select(index)
     known = cohort.known_start[index], cohort.known_end[index], cohort.known
     threshold = frozen.answer_score[index]
-    if tiles.clusters is not None:
-        return pruned_outrankers(
-            tiles.clusters, frozen.geometry, tiles.row, query.row, threshold, *known, offset=cohort.n_old
-        )[0]
     found = []
     for first, candidates in tiles.prepared(frozen.geometry):
         if candidates.screened is None:
@@ -185,7 +172,8 @@ def join_pending(frozen: Frozen) -> Callable[[Tensor], None]:
 
     def join(rows: Tensor) -> None:
         for touched, value in frozen.scratch.pending:
-            assert rows.grad is not None  # noqa: S101  (the hook runs once it is there)
+            if rows.grad is None:  # the penalty was alone after all
+                rows.grad = torch.zeros_like(rows)
             rows.grad.index_add_(0, touched, value)
         frozen.scratch.pending.clear()
 
