@@ -51,9 +51,10 @@ def against_pykeen(stream: Stream) -> dict[str, object]:
         found["meor"] = float(np.mean([np.mean(1 / one.cur) for one in ranks]))
 
     ours()
-    our_seconds = float(np.median([seconds(ours) for _ in range(5)]))
+    mine = [seconds(ours) for _ in range(5)]
     their_seconds = seconds(theirs)
-    our_seconds = min(our_seconds, float(np.median([seconds(ours) for _ in range(5)])))
+    mine += [seconds(ours) for _ in range(5)]
+    our_seconds = float(np.median(mine))
     return {
         "what": "filtered evaluation, ENTITY snapshot 0 test, both directions, ComplEx 200, float64",
         "meor_seconds": our_seconds,

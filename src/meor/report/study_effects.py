@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from meor.evaluation.calibration_grid import MARGIN
 from meor.report import figures, study_tables
 from meor.report.figures import ForestGroup, ForestRow, FrontierLine, FrontierPoint
 from meor.report.page import Block, Figure, Prose, Section
 from meor.report.run_page import stream_name
 from meor.report.study_data import METHOD_ORDER, Setting, StudyData
 from meor.report.words import backbone_name, effect_name, method_name, number, share, signed
-from meor.run.validated import MARGIN
 from meor.study.effects import PRESERVED, Comparison
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.rows import Group

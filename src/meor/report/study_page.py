@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from meor.errors import MeorError
+from meor.evaluation.calibration_grid import MARGIN
 from meor.report import parts, study_tables
 from meor.report.drawn import drawn
 from meor.report.figures import LossPanel
@@ -15,7 +16,6 @@ from meor.report.study_data import Setting, StudyData, has_weights, mean_losses,
 from meor.report.study_effects import effects, frontier_section, where
 from meor.report.study_made import made, paper
 from meor.report.words import MEANING, backbone_name, interval, listed, method_name, number, plural, signed
-from meor.run.validated import MARGIN
 from meor.run.view import RunView
 from meor.study.effects import PRESERVED, Comparison
 from meor.study.rows import select

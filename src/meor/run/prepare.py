@@ -100,7 +100,7 @@ def check(config: Config, stream: Stream, memory: int) -> None:
     last = len(stream.snapshots) - 1
     if last < 1:
         raise StreamError(
-            f"{stream.name} has one snapshot and so no update", remedy="Cut it with `meor data cut`"
+            f"{stream.name} has one snapshot and so no update", remedy="Cut it with `meor data grow`"
         )
     beyond = [update for update in config.evaluation.updates or () if update > last]
     if beyond:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from meor.evaluation.calibration_grid import MARGIN
 from meor.run.config import Config
 
 MULTIPLES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-MARGIN = 0.005
-"""How far below replay's A_TN a coefficient may fall."""
-
 TRIAL_SEED_OFFSET = 1_000_000
 """A trial's seed is the run's plus this: no pair of a study comes near it."""
 

@@ -129,7 +129,7 @@ def _zip_members(archive: Path) -> Iterator[_Member]:
     with zipfile.ZipFile(archive) as packed:
         for info in packed.infolist():
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise NotImplementedError(f"packing method {info.compress_type}")
+                raise ValueError(f"packing method {info.compress_type}")
             kind = stat.S_IFMT(info.external_attr >> 16)
             folder = info.is_dir() and kind in (0, stat.S_IFDIR)
             # orig_filename: what the archive says, before zipfile cuts it at a NUL

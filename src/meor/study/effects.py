@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meor.errors import StudyError
+from meor.evaluation import calibration_grid
 from meor.objective.variants import VARIANTS
-from meor.run import validated
 from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
 from meor.study.rows import IDENTITY_TOLERANCE, Group, Row, select
 
-MARGIN = validated.MARGIN
+MARGIN = calibration_grid.MARGIN
 """Preservation: the lower bound stays above -MARGIN."""
 
 REDUCTION = "D_MCI"
