@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from meor.backbone import Geometry
+from meor.backbone.coarse import Coarse, coarse_products, integers_are_exact
 from meor.backbone.counting import count_range
 from meor.backbone.outrankers import outrankers
 from meor.backbone.screen import Candidates, Questions, exact_scores
@@ -67,17 +69,25 @@ def test_counts_are_those_of_the_float64_scores(geometry: Geometry, scale: float
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
-def test_outrankers_are_exactly_those_above_the_threshold(geometry: Geometry, scale: float) -> None:
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.0, 1e12, 1e30])
+@pytest.mark.parametrize("width", [24, 64, 400])
+@pytest.mark.parametrize("coarse", [False, True])
+def test_outrankers_are_exactly_those_above_the_threshold(
+    geometry: Geometry, scale: float, width: int, coarse: bool
+) -> None:
     rng = np.random.default_rng(3)
     offset = 1000
-    row = rng.normal(0, scale, (150, 24))
+    row = rng.normal(0, scale, (150, width))
     row[10:20] = row[20:30]
-    asked = questions_of(rng, 30, 150, 24, scale)
+    row[40:60] = row[39] * (1 + 1e-9 * rng.normal(size=(20, 1)))  # closer than any screen can tell
+    row[60:70] *= np.exp(rng.normal(0, 3, (10, width)))  # a few coordinates far above the rest
+    row[70] = 0
+    asked = questions_of(rng, 30, 150, width, scale)
+    asked.answer[:10] = rng.integers(39, 60, 10)
     score = all_scores(geometry, asked.query, row)
     threshold = score[np.arange(30), asked.answer]
     found = outrankers(
-        Candidates.prepare(geometry, row),
+        Candidates.prepare(geometry, row, coarse=coarse),
         asked.query,
         threshold,
         asked.known_start,
@@ -91,3 +101,35 @@ def test_outrankers_are_exactly_those_above_the_threshold(geometry: Geometry, sc
         mine = slice(found.start[q], found.start[q + 1])
         np.testing.assert_array_equal(found.column[mine], expected)
         np.testing.assert_array_equal(found.score[mine], score[q, expected])
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+def test_bytes_bound_every_score(scale: float) -> None:
+    rng = np.random.default_rng(9)
+    row, query = rng.normal(0, scale, (400, 200)), rng.standard_t(2, (70, 200))
+    mine, theirs = Coarse.of(row), Coarse.of(query)
+    score = query @ row.T
+    product = (theirs.byte.double() @ mine.byte.double().T).numpy()
+    rounded = theirs.step[:, None].astype(float) * mine.step * product
+    slack = (theirs.size + theirs.error)[:, None] * mine.error + theirs.error[:, None] * mine.size
+    assert (np.abs(score - rounded) <= slack).all()
+    assert (slack < 0.1 * theirs.size[:, None] * mine.size).all()  # and it is worth something
+
+
+def test_a_row_that_is_no_number_is_not_screened() -> None:
+    row = np.random.default_rng(0).normal(size=(300, 64))
+    for bad in (np.nan, np.inf):
+        row[7, 5] = bad
+        assert Candidates.prepare(Geometry.DOT, row, coarse=True).screened is None
+        assert Candidates.prepare(Geometry.DOT, row).screened is None
+
+
+@pytest.mark.skipif(not integers_are_exact(), reason="products of bytes are not exact or not fast here")
+@pytest.mark.parametrize("shape", [(1, 64, 1), (1, 400, 300), (7, 65, 2), (186, 400, 1), (64, 1024, 33)])
+def test_products_of_bytes_are_exact(shape: tuple[int, int, int]) -> None:
+    n_queries, width, n_rows = shape
+    rng = np.random.default_rng(1)
+    query, row = (Coarse.of(rng.choice([-1.0, 1.0], (n, width))) for n in (n_queries, n_rows))
+    out = torch.empty(n_queries, n_rows, dtype=torch.int32)
+    expected = query.byte.int() @ row.byte.int().T
+    assert (torch.from_numpy(coarse_products(query, row, out)) == expected).all()

@@ -15,6 +15,7 @@ import torch
 from numba import njit, prange
 
 from meor.backbone.base import Geometry
+from meor.backbone.coarse import Coarse, coarse_products
 from meor.backbone.kernels import FAST
 from meor.backbone.screen import LANES, Array, Candidates, band, exact, is_known
 from meor.typing import Floats, Ids
@@ -29,23 +30,39 @@ _buffer = torch.empty(0)
 class Queries:
     """Query rows with what screening needs of them; made once where the same ones come again and again."""
 
-    row: Floats  # [Q, W] float64
-    narrow: Array  # [Q, W] float32
+    row: Floats  # [X, W] float64, of which `place` are asked
+    place: Ids  # [Q]
+    screened: Array | Coarse | None  # [Q, W] float32, or bytes; None: not to be screened
     size: Floats  # [Q] norms
-    screenable: bool  # may all of them be screened?
 
     @classmethod
-    def prepare(cls, geometry: Geometry, row: Array) -> Queries:
-        narrowed = Candidates.prepare(geometry, row, lanes=False)
-        narrow = np.empty(0, np.float32) if narrowed.screened is None else narrowed.screened
-        return cls(narrowed.row, np.asarray(narrow), narrowed.size, narrowed.screened is not None)
+    def prepare(cls, geometry: Geometry, row: Array, *, coarse: bool = False) -> Queries:
+        made = Candidates.prepare(geometry, row, lanes=False, coarse=coarse)
+        screened = made.screened.numpy() if isinstance(made.screened, torch.Tensor) else made.screened
+        return cls(made.row, np.arange(len(made.row)), screened, made.size)
 
     def select(self, index: Ids) -> Queries:
-        narrow = self.narrow.take(index, 0) if self.screenable else self.narrow
-        return Queries(self.row.take(index, 0), narrow, self.size.take(index), self.screenable)
+        screened = None if self.screened is None else self.screened.take(index, 0)
+        return Queries(self.row, self.place.take(index), screened, self.size.take(index))
 
     def __len__(self) -> int:
-        return len(self.row)
+        return len(self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where `tile * step + over_error * error + over_norm * norm` is below `low`, nobody outranks."""
+
+    step: Array  # [C] float32, of the columns
+    error: Array
+    norm: Array
+    over_error: Array  # [Q] float32
+    over_norm: Array
+    low: Array
+
+    def of(self, part: slice) -> tuple[Array, ...]:
+        own = (self.over_error[part], self.over_norm[part], self.low[part])
+        return self.step, self.error, self.norm, *own
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +93,26 @@ def outrankers(
     `column + offset`.
     """
     n_rows = len(candidates.row)
-    queries = query if isinstance(query, Queries) else Queries.prepare(candidates.geometry, query)
-    screened = candidates.screened is not None and queries.screenable
-    low = _low(candidates, queries, threshold, screened)
+    coarse = isinstance(candidates.screened, Coarse)
+    queries = (
+        query if isinstance(query, Queries) else Queries.prepare(candidates.geometry, query, coarse=coarse)
+    )
+    screened = candidates.screened is not None and queries.screened is not None
+    bound = _bound(candidates, queries, threshold, screened)
     block = max(1, min(len(queries), TILE_BYTES // (4 * max(n_rows, LANES))))
     parts: list[tuple[Ids, Ids, Floats]] = []
     for first in range(0, len(queries), block):
         part = slice(first, first + block)
-        tile = _tile(candidates, queries, part, screened)
+        some = queries.select(np.arange(*part.indices(len(queries)))) if block < len(queries) else queries
         parts.append(
             _collect(
                 candidates.geometry is Geometry.DOT,
-                tile,
-                queries.row[part],
+                _tile(candidates, some, screened),
+                bound.of(part),
+                some.row,
+                some.place,
                 candidates.row,
                 threshold[part],
-                low[part],
                 excluded_start[part],
                 excluded_end[part],
                 excluded_id,
@@ -100,28 +121,48 @@ def outrankers(
         )
     if not parts:
         return Outrankers(np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0))
-    size, column, score = (np.concatenate(group) for group in zip(*parts, strict=True))
+    size, column, score = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
     return Outrankers(np.append(0, np.cumsum(size)), column, score)
 
 
-def _low(candidates: Candidates, queries: Queries, threshold: Floats, screened: bool) -> Array:
-    """A screened score below this cannot outrank; for L1 the screened score is minus the distance."""
-    if not (screened and len(candidates.row)):
-        return np.full(len(queries), -np.inf, np.float32)
-    low, high = band(candidates, queries.size, threshold, 0, len(candidates.row))
-    return low if candidates.geometry is Geometry.DOT else -high
+def _bound(candidates: Candidates, queries: Queries, threshold: Floats, screened: bool) -> Bound:
+    """For L1 the screened score is minus the distance."""
+    n_columns, none_Q = len(candidates.row), np.zeros(len(queries), np.float32)
+    one_C, none_C = np.ones(n_columns, np.float32), np.zeros(n_columns, np.float32)
+    if not (screened and n_columns):
+        return Bound(one_C, none_C, none_C, none_Q, none_Q, np.full(len(queries), -np.inf, np.float32))
+    if isinstance(candidates.screened, Coarse) and isinstance(queries.screened, Coarse):
+        mine, theirs = candidates.screened, queries.screened
+        # Everything in steps of the query; a hair more, since this sum is made in float32.
+        inverse = (1 + 1e-6) / theirs.step.astype(np.float64)
+        over_error = inverse * (theirs.size + theirs.error)
+        over_norm = inverse * (theirs.error + 1e-6 * theirs.size)
+        low = _below(threshold / theirs.step)
+        return Bound(mine.step, mine.error, mine.size, _above(over_error), _above(over_norm), low)
+    low, high = band(candidates, queries.size, threshold, 0, n_columns)
+    return Bound(one_C, none_C, none_C, none_Q, none_Q, low if candidates.geometry is Geometry.DOT else -high)
 
 
-def _tile(candidates: Candidates, queries: Queries, part: slice, screened: bool) -> Array:
-    """[Q, C] float32 screened scores; zeros, which pass any -inf bound, where nothing is screened."""
+def _below(value: Floats) -> Array:
+    return np.nextafter(value.astype(np.float32), np.float32(-np.inf))
+
+
+def _above(value: Floats) -> Array:
+    return np.nextafter(value.astype(np.float32), np.float32(np.inf))
+
+
+def _tile(candidates: Candidates, queries: Queries, screened: bool) -> Array:
+    """[Q, C] screened scores; zeros, which pass any -inf bound, where nothing is screened."""
+    shape = len(queries), len(candidates.row)
     if not screened:
-        return np.zeros((len(queries.row[part]), len(candidates.row)), np.float32)
-    narrow = queries.narrow[part]
-    if isinstance(candidates.screened, torch.Tensor):
-        shape = len(narrow), len(candidates.row)
-        return torch.mm(torch.from_numpy(narrow), candidates.screened.T, out=_memory(*shape)).numpy()
-    tile = np.empty((len(narrow), len(candidates.screened) * LANES), np.float32)  # type: ignore[arg-type]
-    _negated_distances(candidates.screened, narrow, tile)
+        return np.zeros(shape, np.float32)
+    mine, theirs = candidates.screened, queries.screened
+    if isinstance(mine, Coarse) and isinstance(theirs, Coarse):
+        return coarse_products(theirs, mine, _memory(*shape).view(torch.int32))
+    if isinstance(mine, torch.Tensor):
+        return torch.mm(torch.from_numpy(theirs), mine.T, out=_memory(*shape)).numpy()
+    tile = np.empty((len(queries), len(mine) * LANES), np.float32)  # type: ignore[arg-type]
+    _negated_distances(mine, theirs, tile)
     return tile[:, : len(candidates.row)]
 
 
@@ -144,39 +185,91 @@ def _negated_distances(blocks, query, tile):
                     line[lane] -= abs(value - blocks[b, i, lane])
 
 
-def _collect(is_dot, tile, query, row, threshold, low, start, end, excluded, offset):
-    possible = np.empty(len(query), np.int64)
-    _count_possible(tile, low, possible)
-    at = np.append(0, np.cumsum(possible))
+def _collect(is_dot, tile, bound, query, place, row, threshold, start, end, excluded, offset):
+    possible = np.empty((len(place), -(-tile.shape[1] // LANES)), np.int32)
+    _count_possible(tile, *bound, possible)  # type: ignore[call-arg]
+    at = np.append(0, np.cumsum(possible.sum(1)))
     column, score = np.empty(at[-1], np.int64), np.empty(at[-1])
-    size = np.empty(len(query), np.int64)
-    _fill(is_dot, tile, query, row, threshold, low, start, end, excluded, offset, at, column, score, size)
-    if size.sum() < at[-1]:
-        # Each query wrote its outrankers to the front of its share.
-        keep = np.arange(at[-1]) - np.repeat(at[:-1], possible) < np.repeat(size, possible)
-        column, score = column[keep], score[keep]
-    return size, column, score
+    size = np.empty(len(place), np.int64)
+    asked = query, place, row, threshold, start, end, excluded, offset
+    _fill(is_dot, tile, *bound, possible, *asked, at, column, score, size)  # type: ignore[call-arg]
+    total = size.sum()
+    if total < at[-1]:
+        _close_up(at, size, column, score)
+    return size, column[:total], score[:total]
+
+
+@njit(cache=True)
+def _may_outrank(tile, step, error, norm, over_error, over_norm, low):
+    return np.float32(tile) * step + over_error * error + over_norm * norm >= low
+
+
+@njit(cache=True)
+def _number(tile, step, error, norm, over_error, over_norm, low):
+    """How many columns may outrank: counted side by side, because few do."""
+    number = np.int32(0)
+    for c in range(tile.shape[0]):
+        number += np.int32(_may_outrank(tile[c], step[c], error[c], norm[c], over_error, over_norm, low))
+    return number
 
 
 @njit(cache=True, parallel=True)
-def _count_possible(tile, low, possible):
+def _count_possible(tile, step, error, norm, over_error, over_norm, low, possible):
     for q in prange(tile.shape[0]):
-        number = np.int32(0)
-        for c in range(tile.shape[1]):
-            number += np.int32(tile[q, c] >= low[q])
-        possible[q] = number
+        for block in range(possible.shape[1]):
+            own = slice(block * LANES, block * LANES + LANES)
+            possible[q, block] = _number(
+                tile[q, own], step[own], error[own], norm[own], over_error[q], over_norm[q], low[q]
+            )
 
 
 @njit(cache=True, parallel=True)
-def _fill(is_dot, tile, query, row, threshold, low, start, end, excluded, offset, at, column, score, size):
+def _fill(
+    is_dot,
+    tile,
+    step,
+    error,
+    norm,
+    over_error,
+    over_norm,
+    low,
+    possible,
+    query,
+    place,
+    row,
+    threshold,
+    start,
+    end,
+    excluded,
+    offset,
+    at,
+    column,
+    score,
+    size,
+):
     for q in prange(tile.shape[0]):
         slot = at[q]
-        if at[q + 1] > slot:
-            for c in range(tile.shape[1]):
-                if tile[q, c] >= low[q] and not is_known(excluded, start[q], end[q], c + offset):
-                    value = exact(is_dot, query[q], row[c])
+        for block in range(possible.shape[1] if at[q + 1] > slot else 0):
+            if possible[q, block] == 0:
+                continue
+            for c in range(block * LANES, min(block * LANES + LANES, tile.shape[1])):
+                if _may_outrank(
+                    tile[q, c], step[c], error[c], norm[c], over_error[q], over_norm[q], low[q]
+                ) and not is_known(excluded, start[q], end[q], c + offset):
+                    value = exact(is_dot, query[place[q]], row[c])
                     if not value <= threshold[q]:  # a NaN is kept, so that its owner can refuse it
                         column[slot] = c
                         score[slot] = value
                         slot += 1
         size[q] = slot - at[q]
+
+
+@njit(cache=True)
+def _close_up(at, size, column, score):
+    """Each query wrote its outrankers to the front of its share: move the shares together."""
+    slot = 0
+    for q in range(len(size)):
+        for p in range(at[q], at[q] + size[q]):
+            column[slot] = column[p]
+            score[slot] = score[p]
+            slot += 1

@@ -25,6 +25,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry
+from meor.backbone.coarse import Coarse, fits_bytes
 from meor.backbone.kernels import FAST
 from meor.typing import Floats, Ids
 
@@ -67,7 +68,9 @@ class Candidates:
 
     geometry: Geometry
     row: Floats  # [E, W] float64
-    screened: torch.Tensor | Array | None  # float32: [E, W] for DOT, [blocks, W, LANES] for L1
+    screened: (
+        torch.Tensor | Array | Coarse | None
+    )  # float32 [E, W] or bytes for DOT, [blocks, W, LANES] for L1
     size: Floats  # [E] L2 norm (DOT) or L1 norm (L1)
 
     @classmethod
@@ -78,21 +81,27 @@ class Candidates:
         *,
         screen: bool = True,
         lanes: bool = True,
+        coarse: bool = False,
         into: Candidates | None = None,
     ) -> Candidates:
         """Narrow and measure rows; `into` gives up its buffers, for rows that move at every step.
 
-        Without `lanes` the float32 rows of L1 stay [E, W] too, as queries need them.
+        Without `lanes` the float32 rows of L1 stay [E, W] too, as queries need them. `coarse`: bytes
+        where the geometry and the machine allow them.
         """
         row = np.ascontiguousarray(row, dtype=np.float64)
+        if coarse and screen and geometry is Geometry.DOT and fits_bytes(row.shape[1]):
+            held = into.screened if into is not None and isinstance(into.screened, Coarse) else None
+            rounded = Coarse.of(row, held)
+            fits = _sizes_fit_float32(rounded.size.max(initial=0.0), row.shape[1])
+            return cls(geometry, row, rounded if fits else None, rounded.size)
         reusable = (
             into is not None and into.row.shape == row.shape and isinstance(into.screened, torch.Tensor)
         )
         narrow = into.screened.numpy() if reusable else np.empty(row.shape, np.float32)  # type: ignore[union-attr]
-        size, largest = np.empty(len(row)), np.empty(len(row))
-        _narrow_rows(geometry is Geometry.DOT, row, narrow, size, largest)
-        # A NaN passes through `max`, so the sums must tell of it.
-        if not (screen and len(row) and np.isfinite(size).all() and _within_float32(largest.max())):
+        size = np.empty(len(row))
+        _narrow_rows(geometry is Geometry.DOT, row, narrow, size)
+        if not (screen and len(row) and _sizes_fit_float32(size.max(), row.shape[1])):
             return cls(geometry, row, None, size)
         if geometry is Geometry.DOT or not lanes:
             return cls(geometry, row, torch.from_numpy(narrow), size)
@@ -100,16 +109,20 @@ class Candidates:
 
 
 @njit(cache=True, parallel=True, fastmath=FAST)
-def _narrow_rows(is_dot, row, narrow, size, largest):
-    """Float32 copies, norms (L2 or L1) and largest magnitudes, in one reading of the rows."""
+def _narrow_rows(is_dot, row, narrow, size):
+    """Float32 copies and norms (L2 or L1), in one reading of the rows."""
     for e in prange(row.shape[0]):
-        total, peak = 0.0, 0.0
-        for i in range(row.shape[1]):
-            value = row[e, i]
-            narrow[e, i] = value
-            total += value * value if is_dot else abs(value)
-            peak = max(peak, abs(value))
-        largest[e] = peak
+        total = 0.0
+        if is_dot:
+            for i in range(row.shape[1]):
+                value = row[e, i]
+                narrow[e, i] = value
+                total += value * value
+        else:
+            for i in range(row.shape[1]):
+                value = row[e, i]
+                narrow[e, i] = value
+                total += abs(value)
         # A hair more, because the norm itself is rounded.
         size[e] = (math.sqrt(total) if is_dot else total) * (1 + 1e-12)
 
@@ -127,6 +140,14 @@ def fits_float32(row: Array) -> bool:
 
 def _within_float32(largest: float) -> bool:
     return bool(largest < LARGEST and (largest == 0 or largest > SMALLEST))
+
+
+def _sizes_fit_float32(largest: float, width: int) -> bool:
+    """No magnitude exceeds its row's norm, and the norm is at most `width` times the largest one.
+
+    A NaN anywhere makes the largest norm NaN, which fits nowhere.
+    """
+    return bool(largest < LARGEST and (largest == 0 or largest > SMALLEST * width))
 
 
 def _lanes(row: Array) -> Array:

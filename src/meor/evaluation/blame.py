@@ -132,7 +132,7 @@ def newcomers_ahead(
     if not len(newcomers) or not len(chosen):
         return
     geometry = model.backbone.geometry
-    candidates = Candidates.prepare(geometry, _rows(model, newcomers))
+    candidates = Candidates.prepare(geometry, _rows(model, newcomers), coarse=True)
     index = known.on(asked.side)
     block = int(np.clip(memory // (_BYTES_A_PAIR * len(newcomers)), 1, _LARGEST_BLOCK))
     for first in range(0, len(chosen), block):

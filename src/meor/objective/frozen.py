@@ -59,7 +59,7 @@ def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation:
     scale = scales(
         score_XK, cohort.scale_size, cohort.relation, cohort.side, eta=settings.eta, epsilon=settings.epsilon
     )
-    queries = Queries.prepare(backbone.geometry, query_XW)
+    queries = Queries.prepare(backbone.geometry, query_XW, coarse=True)
     frozen = Frozen(backbone.geometry, queries, answer_score, scale, np.zeros(len(cohort)), 0)
     if not comparison.variant.centered:
         return frozen
@@ -85,7 +85,7 @@ def _with_references(comparison: Comparison, frozen: Frozen, old_EW: Floats) -> 
     reference, dropped = np.zeros(len(cohort)), 0
     each = 4 * settings.draws * cohort.n_new + 40 * cohort.n_old
     size = max(1, settings.memory // max(each, 1))
-    old = Candidates.prepare(frozen.geometry, old_EW)
+    old = Candidates.prepare(frozen.geometry, old_EW, coarse=True)
     for begin in range(0, len(index), size):
         part = index[begin : begin + size]
         reference[part], missing = _mean_pressures(comparison, frozen, old, part)

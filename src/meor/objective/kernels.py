@@ -140,7 +140,9 @@ def by_row(start, column, slope_Q, row_start, query, entry):
 
 
 @njit(cache=True, parallel=True, fastmath=FAST)
-def row_gradients(is_dot, touched, row_start, query, entry, weight, slope_Q, query_QW, row_NW, gradient_KW):
+def row_gradients(
+    is_dot, touched, row_start, query, entry, weight, slope_Q, query_XW, place_Q, row_NW, gradient_KW
+):
     """d loss / d newcomer rows that are touched at all, each summing its queries in order."""
     for k in prange(len(touched)):
         row, own = touched[k], gradient_KW[k]
@@ -148,10 +150,11 @@ def row_gradients(is_dot, touched, row_start, query, entry, weight, slope_Q, que
         for at in range(row_start[row], row_start[row + 1]):
             q = query[at]
             factor = slope_Q[q] * weight[entry[at]]
+            asked = query_XW[place_Q[q]]
             if is_dot:
                 for i in range(own.shape[0]):
-                    own[i] += factor * query_QW[q, i]
+                    own[i] += factor * asked[i]
             else:
                 for i in range(own.shape[0]):
-                    side = query_QW[q, i] - row_NW[row, i]
+                    side = asked[i] - row_NW[row, i]
                     own[i] += factor * ((1.0 if side > 0 else 0.0) - (1.0 if side < 0 else 0.0))

@@ -38,7 +38,8 @@ def sparse_pressures(comparison: Comparison, frozen: Frozen, tiles: Tiles, index
     """U_beta (Eq. aggregate) or V of the newcomers, from outrankers alone."""
     cohort, settings = comparison.cohort, comparison.settings
     above = _outrankers(comparison, frozen, tiles, index)
-    require_finite(cohort, above.score, np.repeat(index, np.diff(above.start)))
+    if not np.isfinite(above.score).all():
+        require_finite(cohort, above.score, np.repeat(index, np.diff(above.start)))
     value, weight = np.empty(len(index)), np.empty(len(above.score))
     newcomer_pressures(
         above.start,
@@ -69,7 +70,7 @@ class Tiles:
         size = max(64, memory // (24 * row_NW.shape[1]))
         if len(row_NW) > size:
             return cls(row_NW, size)
-        kept.candidates = Candidates.prepare(geometry, row_NW, into=kept.candidates)
+        kept.candidates = Candidates.prepare(geometry, row_NW, coarse=True, into=kept.candidates)
         return cls(row_NW, size, kept.candidates)
 
     def prepared(self, geometry: Geometry) -> Iterator[tuple[int, Candidates]]:
@@ -77,7 +78,7 @@ class Tiles:
             yield 0, self.whole
             return
         for first in range(0, len(self.row), self.size):
-            yield first, Candidates.prepare(geometry, self.row[first : first + self.size])
+            yield first, Candidates.prepare(geometry, self.row[first : first + self.size], coarse=True)
 
 
 def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids) -> Outrankers:
@@ -88,7 +89,7 @@ def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids
     found = []
     for first, candidates in tiles.prepared(frozen.geometry):
         if candidates.screened is None:
-            _require_finite_scores(comparison, query.row, candidates, index)
+            _require_finite_scores(comparison, query.row.take(query.place, 0), candidates, index)
         above = outrankers(candidates, query, threshold, *known, offset=cohort.n_old + first)
         found.append(Outrankers(above.start, above.column + first, above.score) if first else above)
     return found[0] if len(found) == 1 else _join(found, len(index))
@@ -198,7 +199,8 @@ def _gradient(
         entry,
         pressed.weight,
         slope,
-        frozen.queries.row.take(part, 0),
+        frozen.queries.row,
+        part,
         rows.numpy(),
         value,
     )
