@@ -1,9 +1,11 @@
 """Cost of the penalty against the size of an admission, 1 thousand to 1 million newcomers.
 
 One step's slice of a replay buffer (93 facts, both directions) against N newcomers: ComplEx 200, float32,
-forward and backward. Up to 11,632 newcomers the rows are those that ENTITY's own
-updates learned (preset practical, seed 0); above that they are all its 14,541 trained rows, repeated, plus
-seeded noise of a tenth of their standard deviation. References are built once an update and timed apart.
+forward and backward. Up to 11,632 newcomers the rows are those that ENTITY's own updates learned (preset
+practical, seed 0); above that they are drawn from these with replacement, plus seeded noise of a tenth of
+their standard deviation. Each size is measured with and without pruning (`backbone.clumps`). Rows may move
+at every step, so a step measures every row anew; what is made once an update (references, and which rows
+make a clump) is timed apart.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import torch
 from benchmarks.timing import seconds
 from meor.backbone import BACKBONES
 from meor.backbone.loss import Table
+from meor.objective import sparse
 from meor.objective.comparison import Comparison
 from meor.objective.penalty import Penalty
 from meor.random import generator
@@ -70,9 +73,11 @@ def newcomer_rows(entity: np.ndarray, n_old: int, n_new: int) -> np.ndarray:
     if n_new <= len(own):
         return own[:n_new]
     draw = generator("admission rows", n_new)
-    chosen = entity[draw.integers(0, len(entity), n_new)]
-    noise = draw.standard_normal(chosen.shape, dtype=np.float32)
-    return chosen + np.float32(NOISE * entity.std()) * noise
+    chosen = own[draw.integers(0, len(own), n_new)]
+    for first in range(0, n_new, 65_536):  # in blocks: a million rows of noise at once need not fit
+        part = chosen[first : first + 65_536]
+        part += np.float32(NOISE * own.std()) * draw.standard_normal(part.shape, dtype=np.float32)
+    return chosen
 
 
 def measure(n_new: int, rows_file: Path) -> dict[str, float]:
@@ -98,10 +103,18 @@ def measure(n_new: int, rows_file: Path) -> dict[str, float]:
         if loss.requires_grad:
             loss.backward()
 
+    began = time.perf_counter()
     step()
+    found["first_step"] = time.perf_counter() - began
     before = _resident()
     found["step"] = float(np.median([seconds(step) for _ in range(3)]))
     found["step_gib"] = max(_peak() - before, 0.0)
+    clumps = penalty.frozen(table, relations).scratch.clumps
+    found["clumps"] = 0 if clumps is None else len(clumps.centre)
+    found["looked"] = 1.0 if clumps is None else clumps.looked
+    sparse.MANY = n_new + 1
+    step()
+    found["unpruned_step"] = float(np.median([seconds(step) for _ in range(3)]))
     return found
 
 
@@ -147,8 +160,10 @@ def against_size() -> dict[str, object]:
     return {
         "what": f"a step of the penalty, {2 * FACTS} occurrences, ComplEx 200, float32, both ways",
         "slope_from_10k": slope(sizes, [row["step"] for row in large]),
+        "slope_from_10k_unpruned": slope(sizes, [row["unpruned_step"] for row in large]),
         "largest_working_memory_gib": max(row["step_gib"] for row in rows),
         "seconds_at_1m": rows[-1]["step"],
+        "unpruned_seconds_at_1m": rows[-1]["unpruned_step"],
     }
 
 
@@ -162,6 +177,11 @@ def draw(rows: list[dict[str, float]]) -> None:
     figure, axes = pyplot.subplots(figsize=(6.4, 4.2))
     sizes = [row["newcomers"] for row in rows]
     axes.loglog(sizes, [row["step"] for row in rows], marker="o", label="a step")
+    axes.loglog(
+        sizes, [row["unpruned_step"] for row in rows], marker=".", color="tab:orange", label="without pruning"
+    )
+    straight = [rows[2]["step"] * size / sizes[2] for size in sizes]
+    axes.loglog(sizes, straight, linewidth=0.8, linestyle=":", color="black", label="linear growth")
     axes.loglog(
         sizes,
         [row["construction"] for row in rows],

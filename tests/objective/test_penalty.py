@@ -7,12 +7,15 @@ import pytest
 import torch
 from tests.growth import growing, pressing, random_model, tables
 
-from meor.backbone import BACKBONES
+from meor.backbone import BACKBONES, Geometry
 from meor.backbone.loss import Table
 from meor.errors import ConfigError, NonFiniteError
+from meor.objective import sparse
 from meor.objective.comparison import Comparison, Settings, both_sides_of, sample_records
 from meor.objective.dense import table_scores
+from meor.objective.frozen import Scratch
 from meor.objective.penalty import Penalty
+from meor.objective.sparse import Tiles
 from meor.objective.variants import MEOR, MMR, SHUFFLED, VARIANTS
 from meor.stream.snapshot import build_stream
 from meor.typing import Split
@@ -113,6 +116,39 @@ def test_rows_beyond_one_tile_are_joined_in_order():
         found.append(value_and_gradient(Penalty(comparison, model.backbone), model, stream, np.arange(12)))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-14)
     torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-12, atol=1e-15)
+
+
+def test_clumps_change_no_bit(monkeypatch):
+    stream = growing(2, n_old=20, n_new=400)
+    model = random_model(stream, "complex", 2, newcomers=2.0)
+    newcomers = model.entity[20:]
+    newcomers[40:] = newcomers[:40].repeat(9, 1) + 0.01 * torch.randn_like(newcomers[40:])
+    comparison = Comparison.build(stream, 1, stream.snapshots[0].train[:12], run=0)
+    plain = value_and_gradient(Penalty(comparison, model.backbone), model, stream, np.arange(12))
+    monkeypatch.setattr(sparse, "MANY", 1)
+    penalty = Penalty(comparison, model.backbone)
+    pruned = value_and_gradient(penalty, model, stream, np.arange(12))
+    assert penalty._frozen[1].scratch.clumps is not None
+    assert plain[0] == pruned[0] > 0
+    assert torch.equal(plain[1], pruned[1])
+
+
+def test_rows_that_left_their_clumps_are_looked_for_anew_and_at_last_left_alone(monkeypatch):
+    stream = growing(3, n_old=20, n_new=400)
+    model = random_model(stream, "complex", 3)
+    kept = Scratch()
+    row = model.entity[20:].numpy().copy()
+    row[40:] = np.tile(row[:40], (9, 1))
+    monkeypatch.setattr(sparse, "MANY", 1)
+    first = Tiles.of(row, Geometry.DOT, 1 << 20, kept).clumps
+    assert first is not None
+    first.looked, first.searches = 0.9, sparse.SEARCHES  # they paid for long: look again
+    second = Tiles.of(row, Geometry.DOT, 1 << 20, kept).clumps
+    assert second is not None
+    assert second is not first
+    second.looked, second.searches = 0.9, 1  # they never paid
+    assert Tiles.of(row, Geometry.DOT, 1 << 20, kept).clumps is None
+    assert kept.scattered
 
 
 def test_the_number_of_threads_changes_no_bit():

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from meor.backbone.base import Backbone, Geometry
+from meor.backbone.clumps import Clumps
 from meor.backbone.outrankers import Queries, outrankers
 from meor.backbone.screen import Candidates, exact_scores
 from meor.cohort.newcomers import Cohort
@@ -27,6 +28,8 @@ class Scratch:
     """What one step may leave to the next: the memory of narrowed rows, and gradients on their way."""
 
     candidates: Candidates | None = None
+    clumps: Clumps | None = None
+    scattered: bool = False  # rows without clumps: not to be looked for again
     pending: list[tuple[Tensor, Tensor]] = field(
         default_factory=list
     )  # rows and their gradient, not yet added

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from meor.backbone.base import Geometry
+from meor.backbone.clumps import Clumps
 from meor.backbone.loss import Table
 from meor.backbone.outrankers import Outrankers, outrankers
 from meor.backbone.screen import Candidates
@@ -22,6 +23,10 @@ from meor.objective.comparison import Comparison, require_finite
 from meor.objective.frozen import Frozen, Scratch
 from meor.objective.kernels import by_row, newcomer_pressures, row_gradients
 from meor.typing import Floats, Ids
+
+MANY = 20_000  # newcomers: with fewer, the plain screen is as fast
+SEARCHES = 50  # steps that clumps must have lasted to be looked for again
+BYTES_AN_ENTRY = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +67,17 @@ class Tiles:
     row: Floats  # [N, W], of any float type
     size: int
     whole: Candidates | None = None  # prepared once where one tile holds everything
+    clumps: Clumps | None = None  # where there are very many rows, and they come in clumps
 
     @classmethod
     def of(cls, row_NW: Floats, geometry: Geometry, memory: int, kept: Scratch | None = None) -> Tiles:
         """Cut rows; `kept` is what an earlier step of the same update left, and is left for the next."""
         kept = Scratch() if kept is None else kept
         size = max(64, memory // (24 * row_NW.shape[1]))
+        if len(row_NW) >= MANY and geometry is Geometry.DOT:
+            _look_for_clumps(row_NW, kept)
+            if kept.clumps is not None:
+                return cls(row_NW, size, clumps=kept.clumps)
         if len(row_NW) > size:
             return cls(row_NW, size)
         kept.candidates = Candidates.prepare(geometry, row_NW, coarse=True, into=kept.candidates)
@@ -81,11 +91,28 @@ class Tiles:
             yield first, Candidates.prepare(geometry, self.row[first : first + self.size], coarse=True)
 
 
+def _look_for_clumps(row_NW: Floats, kept: Scratch) -> None:
+    """Once, and again when rows have moved so far that clumps no longer pay."""
+    if kept.scattered:
+        return
+    if kept.clumps is not None and not kept.clumps.pays:
+        kept.scattered = kept.clumps.searches < SEARCHES
+        kept.clumps = None
+    if kept.clumps is None and not kept.scattered:
+        kept.clumps = Clumps.find(row_NW)
+        kept.scattered = kept.clumps is None
+
+
 def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids) -> Outrankers:
-    """Newcomers above the answer, tile by tile of rows, joined by occurrence."""
+    """Newcomers above the answer, joined by occurrence."""
     cohort, query = comparison.cohort, frozen.queries.select(index)
     known = cohort.known_start[index], cohort.known_end[index], cohort.known
     threshold = frozen.answer_score[index]
+    if tiles.clumps is not None:
+        room = comparison.settings.memory // BYTES_AN_ENTRY
+        above = tiles.clumps.outrankers(tiles.row, query, threshold, *known, offset=cohort.n_old, room=room)
+        if above is not None:
+            return above
     found = []
     for first, candidates in tiles.prepared(frozen.geometry):
         if candidates.screened is None:
@@ -119,10 +146,12 @@ def sparse_penalty(
 
     `beside` another loss of the same rows: its dense gradient is completed by `join_pending`, in place.
     """
-    size = max(1, comparison.settings.memory // (24 * max(comparison.cohort.n_new, 1)))
     rows = entity.trained
     row_NW = rows.detach().numpy()
     tiles = Tiles.of(row_NW, frozen.geometry, comparison.settings.memory, frozen.scratch)
+    size = max(1, comparison.settings.memory // (24 * max(comparison.cohort.n_new, 1)))
+    if tiles.clumps is not None:
+        size = len(index)  # each search reads every row once, so all queries are asked together
     parts: list[tuple[Ids, Pressed, Floats]] = []
     total = 0.0
     for begin in range(0, len(index), size):

@@ -1,0 +1,397 @@
+"""Very many newcomers: rows that lie close together are ruled out together, exactly.
+
+For a row x in a clump with centre c, q.x <= q.c + |q| |x - c|: where that stays below the threshold, x is
+not scored at all. Everything that remains is screened in float32 and decided in float64, so outrankers and
+their bits are those of `outrankers.outrankers`. Which rows make a clump changes the cost, nothing else.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from numba import njit, prange
+
+from meor.backbone.kernels import FAST
+from meor.backbone.outrankers import Outrankers, Queries
+from meor.backbone.screen import LARGEST, SMALLEST, UNIT32, Array, exact, is_known
+from meor.random import generator
+from meor.typing import Floats, Ids
+
+DIRECTIONS: Final = 64  # rows are told apart by so many random projections
+NEARBY: Final = 0.3  # of a leader's norm: so far away is another clump
+WORTH: Final = 0.5  # of all pairs: a search that has to look at more is no faster than the plain screen
+CHUNKS: Final = 64
+HAIR: Final = 1 + 1e-4  # more than float32 sums over a row can lose
+_BLOCK_ROWS: Final = 65_536
+
+
+@dataclass(slots=True)
+class Clumps:
+    """Rows by clump. Centres follow the rows from one search to the next."""
+
+    member: Ids  # [N] rows, by clump, ascending within one
+    start: Ids  # [B + 1]
+    centre: Array  # [B, W] float32
+    looked: float = 0.0  # share of all pairs that the last search could not rule out
+    searches: int = 0
+
+    @property
+    def pays(self) -> bool:
+        return self.looked < WORTH
+
+    @classmethod
+    def find(cls, row_NW: Array) -> Clumps | None:
+        """Leaders, each with the rows nearby; None where most rows would lead only themselves."""
+        short = _project(row_NW)
+        cell, n_cells = _nearest_pivot(short)
+        order = np.argsort(cell, kind="stable")
+        cell_start = np.append(0, np.cumsum(np.bincount(cell, minlength=n_cells)))
+        leader = np.empty(len(row_NW), np.int64)
+        _follow_leaders(short, order, cell_start, leader)
+        _, clump, size = np.unique(leader, return_inverse=True, return_counts=True)
+        if 4 * len(size) > len(row_NW):
+            return None
+        member = np.argsort(clump, kind="stable")
+        start = np.append(0, np.cumsum(size))
+        centre = np.empty((len(size), row_NW.shape[1]), np.float32)
+        _average(row_NW, member, start, centre)
+        return cls(member, start, centre)
+
+    def outrankers(
+        self,
+        row_NW: Array,
+        queries: Queries,
+        threshold: Floats,
+        excluded_start: Ids,
+        excluded_end: Ids,
+        excluded_id: Ids,
+        *,
+        offset: int = 0,
+        room: int = 2**24,
+    ) -> Outrankers | None:
+        """As `outrankers.outrankers`; None where rows or queries cannot be screened in float32.
+
+        `room`: entries that may be found; where they do not suffice, queries are asked half at a time.
+        """
+        narrow = queries.row.take(queries.place, 0).astype(np.float32)
+        norm = np.linalg.norm(self.centre, axis=1).astype(np.float64) * HAIR
+        size = np.linalg.norm(narrow, axis=1) * np.float32(HAIR)
+        if not (_fits(norm) and _fits(size)):
+            return None
+        tile = torch.mm(torch.from_numpy(self.centre), torch.from_numpy(narrow).T).numpy()
+        entry_query, entry_row, entry_score = (
+            np.empty((CHUNKS, -(-room // CHUNKS)), kind) for kind in (np.int32, np.int32, np.float64)
+        )
+        found, looked = np.empty(CHUNKS, np.int64), np.empty(CHUNKS, np.int64)
+        following = np.empty_like(self.centre)
+        _search(
+            row_NW,
+            self.member,
+            self.start,
+            self.centre,
+            norm,
+            tile,
+            queries.row,
+            queries.place,
+            narrow,
+            size,
+            threshold,
+            excluded_start,
+            excluded_end,
+            excluded_id,
+            offset,
+            entry_query,
+            entry_row,
+            entry_score,
+            found,
+            looked,
+            following,
+        )
+        if (found == _UNSCREENABLE).any():
+            return None
+        if (found > entry_query.shape[1]).any():
+            return self._half_at_a_time(
+                row_NW, queries, threshold, excluded_start, excluded_end, excluded_id, offset, room
+            )
+        self.centre = following
+        self.searches += 1
+        self.looked = float(looked.sum()) / max(1, len(queries) * len(row_NW))
+        start, column = np.empty(len(queries) + 1, np.int64), np.empty(found.sum(), np.int64)
+        score = np.empty(len(column))
+        _in_order(
+            entry_query,
+            entry_row,
+            entry_score,
+            found,
+            np.zeros(len(row_NW) + 1, np.int64),
+            start,
+            column,
+            score,
+        )
+        return Outrankers(start, column, score)
+
+    def _half_at_a_time(
+        self,
+        row_NW: Array,
+        queries: Queries,
+        threshold: Floats,
+        excluded_start: Ids,
+        excluded_end: Ids,
+        excluded_id: Ids,
+        offset: int,
+        room: int,
+    ) -> Outrankers | None:
+        if len(queries) == 1:
+            room *= 2
+        parts = []
+        for own in np.array_split(np.arange(len(queries)), min(2, len(queries))):
+            known = excluded_start[own], excluded_end[own], excluded_id
+            part = self.outrankers(
+                row_NW, queries.select(own), threshold[own], *known, offset=offset, room=room
+            )
+            if part is None:
+                return None
+            parts.append(part)
+        size = np.concatenate([np.diff(part.start) for part in parts])
+        return Outrankers(
+            np.append(0, np.cumsum(size)),
+            np.concatenate([part.column for part in parts]),
+            np.concatenate([part.score for part in parts]),
+        )
+
+
+def _fits(norm: Floats) -> bool:
+    largest = norm.max(initial=0.0)
+    return bool(largest < LARGEST and (largest == 0 or largest > SMALLEST * 1024))
+
+
+def _project(row_NW: Array) -> Array:
+    draw = generator("clump directions", row_NW.shape[1])
+    direction = draw.standard_normal((row_NW.shape[1], DIRECTIONS)) / np.sqrt(DIRECTIONS)
+    short = np.empty((len(row_NW), DIRECTIONS), np.float32)
+    for first in range(0, len(row_NW), _BLOCK_ROWS):
+        part = slice(first, first + _BLOCK_ROWS)
+        short[part] = row_NW[part].astype(np.float32) @ direction.astype(np.float32)
+    return short
+
+
+def _nearest_pivot(short: Array) -> tuple[Ids, int]:
+    """A cell for each row: leaders are looked for within one cell only."""
+    n_cells = max(1, int(np.sqrt(len(short)) / 2))
+    chosen = generator("clump pivots", len(short)).choice(len(short), n_cells, replace=False)
+    pivot = torch.from_numpy(short[np.sort(chosen)])
+    half_square = pivot.square().sum(1) / 2
+    cell = np.empty(len(short), np.int64)
+    for first in range(0, len(short), _BLOCK_ROWS):
+        part = slice(first, first + _BLOCK_ROWS)
+        cell[part] = (torch.from_numpy(short[part]) @ pivot.T - half_square).argmax(1).numpy()
+    return cell, n_cells
+
+
+@njit(cache=True, fastmath=FAST)
+def _distance(one, other):
+    total = np.float32(0)
+    for i in range(one.shape[0]):
+        total += (one[i] - other[i]) * (one[i] - other[i])
+    return np.sqrt(total)
+
+
+@njit(cache=True, parallel=True)
+def _follow_leaders(short, order, cell_start, leader):
+    for cell in prange(len(cell_start) - 1):
+        lead = np.empty(cell_start[cell + 1] - cell_start[cell], np.int64)
+        number = 0
+        for at in range(cell_start[cell], cell_start[cell + 1]):
+            row = order[at]
+            reach = NEARBY * np.sqrt(np.sum(short[row] * short[row]))
+            leader[row] = row
+            for k in range(number):
+                if _distance(short[row], short[lead[k]]) < reach:
+                    leader[row] = lead[k]
+                    break
+            if leader[row] == row:
+                lead[number] = row
+                number += 1
+
+
+@njit(cache=True, parallel=True, fastmath=FAST)
+def _average(row, member, start, centre):
+    for b in prange(len(start) - 1):
+        centre[b] = 0
+        for at in range(start[b], start[b + 1]):
+            for i in range(row.shape[1]):
+                centre[b, i] += row[member[at], i]
+        centre[b] /= start[b + 1] - start[b]
+
+
+@njit(cache=True, fastmath=FAST)
+def _dot(one, other):
+    total = np.float32(0)
+    for i in range(one.shape[0]):
+        total += one[i] * other[i]
+    return total
+
+
+@njit(cache=True, fastmath=FAST)
+def _measure(row, centre, narrow, following):
+    """Narrow a row, add it to the next centre, and say how far it is from the present one."""
+    total = np.float32(0)
+    for i in range(row.shape[0]):
+        value = np.float32(row[i])
+        narrow[i] = value
+        following[i] += value
+        total += (value - centre[i]) * (value - centre[i])
+    return np.sqrt(total)
+
+
+@njit(cache=True)
+def _count_possible(tile, size, low, distance):
+    number = np.int32(0)
+    for q in range(tile.shape[0]):
+        number += np.int32(tile[q] + size[q] * distance >= low[q])
+    return number
+
+
+@njit(cache=True)
+def _lower(threshold, size, norm, width, low):
+    """Float32 bounds: what the roundings of two products and of narrowing may hide, for rows up to a norm."""
+    relative = 2 * (width + 8) * UNIT32 * norm
+    for q in range(len(low)):
+        low[q] = threshold[q] - relative * size[q] - 2.0**-100 * (1 + size[q])
+        low[q] -= abs(low[q]) * np.float32(1e-6)
+
+
+@njit(cache=True)
+def _look(
+    own,
+    wide,
+    further,
+    row,
+    tile,
+    size,
+    low,
+    query,
+    place,
+    narrow,
+    threshold,
+    excluded_start,
+    excluded_end,
+    excluded,
+    name,
+    entry_query,
+    entry_row,
+    entry_score,
+    number,
+):
+    """One row against the queries it is not ruled out for; entries beyond the room are only counted."""
+    dots = 0
+    for q in range(len(place)):
+        if tile[q] + size[q] * further < low[q]:
+            continue
+        dots += 1
+        if _dot(own, narrow[q]) >= low[q] and not is_known(
+            excluded, excluded_start[q], excluded_end[q], name
+        ):
+            value = exact(True, query[place[q]], wide)
+            if not value <= threshold[q]:
+                if number < len(entry_query):
+                    entry_query[number], entry_row[number], entry_score[number] = q, row, value
+                number += 1
+    return number, dots
+
+
+_UNSCREENABLE: Final = -1
+
+
+@njit(cache=True, parallel=True)
+def _search(
+    row,
+    member,
+    start,
+    centre,
+    norm,
+    tile,
+    query,
+    place,
+    narrow,
+    size,
+    threshold,
+    excluded_start,
+    excluded_end,
+    excluded,
+    offset,
+    entry_query,
+    entry_row,
+    entry_score,
+    found,
+    looked,
+    following,
+):
+    width = centre.shape[1]
+    for chunk in prange(CHUNKS):
+        # Chunks of about equal numbers of rows; a clump belongs to the chunk its first row is in.
+        begin = np.searchsorted(start[:-1], len(member) * chunk // CHUNKS)
+        end = np.searchsorted(start[:-1], len(member) * (chunk + 1) // CHUNKS)
+        own, wide = np.empty(width, np.float32), np.empty(width, np.float64)
+        low = np.empty(len(place), np.float32)
+        found[chunk] = looked[chunk] = 0
+        for b in range(begin, end):
+            following[b] = 0
+            highest = -1.0
+            for at in range(start[b], start[b + 1]):
+                distance = np.float64(_measure(row[member[at]], centre[b], own, following[b])) * HAIR
+                if not norm[b] + distance < LARGEST:
+                    found[chunk] = _UNSCREENABLE
+                    break
+                if norm[b] + distance > highest:
+                    highest = norm[b] + distance
+                    _lower(threshold, size, highest, width, low)
+                further = np.float32(distance + 1e-6 * highest)
+                if _count_possible(tile[b], size, low, further) == 0:
+                    continue
+                wide[:] = row[member[at]]
+                known = excluded_start, excluded_end, excluded, member[at] + offset
+                asked = tile[b], size, low, query, place, narrow, threshold
+                kept = entry_query[chunk], entry_row[chunk], entry_score[chunk]
+                found[chunk], dots = _look(
+                    own, wide, further, member[at], *asked, *known, *kept, found[chunk]
+                )
+                looked[chunk] += dots
+            if found[chunk] == _UNSCREENABLE:
+                break
+            following[b] /= start[b + 1] - start[b]
+
+
+@njit(cache=True)
+def _in_order(entry_query, entry_row, entry_score, found, by_row, start, column, score):
+    """Two counting sorts: by row, then by query, which keeps rows ascending."""
+    n_entries = found.sum()
+    flat_query, flat_row = np.empty(n_entries, np.int32), np.empty(n_entries, np.int32)
+    flat_score = np.empty(n_entries, np.float64)
+    for chunk in range(len(found)):
+        for p in range(found[chunk]):
+            by_row[entry_row[chunk, p] + 1] += 1
+    for row in range(len(by_row) - 1):
+        by_row[row + 1] += by_row[row]
+    start[:] = 0
+    for chunk in range(len(found)):
+        for p in range(found[chunk]):
+            put = by_row[entry_row[chunk, p]]
+            by_row[entry_row[chunk, p]] += 1
+            flat_query[put] = entry_query[chunk, p]
+            flat_row[put] = entry_row[chunk, p]
+            flat_score[put] = entry_score[chunk, p]
+            start[entry_query[chunk, p] + 1] += 1
+    for q in range(len(start) - 1):
+        start[q + 1] += start[q]
+    put_at = start[:-1].copy()
+    for p in range(n_entries):
+        put = put_at[flat_query[p]]
+        put_at[flat_query[p]] += 1
+        column[put] = flat_row[p]
+        score[put] = flat_score[p]
