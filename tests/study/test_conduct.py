@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -84,6 +85,24 @@ def test_finished_cells_are_never_redone(whole: tuple[Path, Findings], place: Pa
     assert all(outcome.reused for outcome in seen.outcomes)
     assert again.rows == found.rows
     assert hashes(out) == before
+
+
+def test_cells_made_before_there_was_a_sample_are_finished_and_a_sampled_study_does_not_take_them(
+    whole: tuple[Path, Findings], place: Path
+) -> None:
+    out, (before, found) = place / "earlier", whole
+    shutil.copytree(before, out)
+    for path in (out / "runs").glob("*/pair-*/*.json"):
+        if not path.name.endswith(".balance.json"):
+            assert "sample" not in json.loads(path.read_text())["settings"]["evaluation"]
+    plan, seen = tiny_plan(place, sets=[*tiny_plan(place).sets, "evaluation.sample=0"]), Seen()
+    again = conduct(plan, out, means=Means(cache=place / "cache"), observer=seen)
+    assert all(outcome.reused for outcome in seen.outcomes)
+    assert again.rows == found.rows
+    other = tiny_plan(place, sets=[*tiny_plan(place).sets, "evaluation.sample=4"])
+    refused = conduct(other, out, means=Means(cache=place / "cache"))
+    assert refused.rows == ()
+    assert "other settings" in refused.failures["ring-replay-complex-practical/pair-0/replay"]
 
 
 class StopsAfter:

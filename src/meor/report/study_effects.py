@@ -51,8 +51,9 @@ def effects(data: StudyData) -> Section:
         named = where(data, setting)
         if not many:
             blocks.append(_forest(_within(setting), data.head, named))
-        blocks.append(study_tables.paired_short(setting.comparisons, data.head, named))
-        blocks.append(study_tables.paired(setting.comparisons, data.head, named))
+        for table in (study_tables.paired_short, study_tables.paired):
+            made = table(setting.comparisons, data.head, named)
+            blocks.append(study_tables.with_sample(made, data.sample))
         blocks.extend(Prose(text, "missing") for text in setting.uncompared)
         if any(each.active_share is not None for each in setting.comparisons):
             active = setting.comparisons[0].active_share
@@ -145,7 +146,8 @@ def frontier_section(data: StudyData) -> tuple[Section, ...]:
                 for each in at_equal_acquisition(data.rows, group, str(data.head), other)
             ]
             if found:
-                blocks.append(study_tables.equal_acquisition(found, f": {group}"))
+                made = study_tables.equal_acquisition(found, f": {group}")
+                blocks.append(study_tables.with_sample(made, data.sample))
     return (Section("frontier", "The frontier", tuple(blocks)),) if blocks else ()
 
 
