@@ -99,6 +99,7 @@ def _forest(groups: Sequence[ForestGroup], head: str, named: str) -> Figure:
         for row in group.rows
     )
     return figures.figure(
+        "forest",
         f"{method_name(head)} against the others{named}",
         alt,
         "Right of zero is better for every row. Diamonds are means over pairs, lines two-sided 95 % "
@@ -123,6 +124,7 @@ def frontier_section(data: StudyData) -> tuple[Section, ...]:
             continue
         blocks.append(
             figures.figure(
+                "frontier",
                 f"Old facts kept against newcomers learned: {group}",
                 "; ".join(
                     f"{line.name}: "
@@ -135,7 +137,7 @@ def frontier_section(data: StudyData) -> tuple[Section, ...]:
                 "coefficient. Up and to the right is better. Thin crosses are two-sided 95 % intervals "
                 f"over pairs, cut at the frame. Labels are the multiples of {lines[-1].name}.",
                 partial(figures.frontier, lines),
-                tuple((figures.swatch(line.tone), line.name) for line in lines),
+                tuple((figures.method_swatch(line.tone), line.name) for line in lines),
             )
         )
         if data.head in methods:
