@@ -354,6 +354,15 @@ def test_a_run_of_our_own_is_confirmed(tmp_path):
     assert "does not match" in said
 
 
+def test_a_sampled_run_is_confirmed_on_its_sample(tmp_path):
+    write_stream(tiny_stream(), tmp_path / "s")
+    config = tiny_config("evaluation.sample=4", stream=tmp_path / "s")
+    start(config, tmp_path / "run", resources=each_step(tmp_path / "cache"), disk=Hasty())
+    code, _, said = call(tmp_path / "run", "--out", tmp_path / "out")
+    assert (code, "follow from its stored models" in said) == (0, True), said
+    assert json.loads((tmp_path / "out" / "audit.json").read_text())["sample"] == 4
+
+
 def test_other_options_than_the_runs_are_audited_but_not_compared(world, run):
     code, _, said = call(run, "--ties", "optimistic", "--out", world.folder / "out")
     assert code == 0

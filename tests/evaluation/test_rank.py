@@ -48,6 +48,21 @@ def frozen_models(stream: Stream, backbone: Backbone, seed: int) -> list[Model]:
 
 
 @EVERY
+def test_a_sample_carried_over_has_the_ranks_of_all_facts(backbone: Backbone) -> None:
+    stream = lively_stream(3)
+    models = frozen_models(stream, backbone, 3)
+    previous = rank_update(stream, models[0], 0, sample=5)
+    for update in stream.updates:
+        previous = rank_update_incrementally(stream, models[update], update, previous, sample=5)
+        for some, whole in zip(previous, rank_update(stream, models[update], update), strict=True):
+            at = {tuple(fact): row for row, fact in enumerate(whole.occurrences.fact.tolist())}
+            rows = [at[tuple(fact)] for fact in some.occurrences.fact.tolist()]
+            assert len(rows) < len(whole)
+            assert np.array_equal(some.old, whole.old[rows])
+            assert np.array_equal(some.cur, whole.cur[rows])
+
+
+@EVERY
 def test_ranks_carried_over_equal_ranks_computed_anew(backbone: Backbone) -> None:
     met = 0
     for seed in range(15):

@@ -140,6 +140,17 @@ def test_the_command_gives_the_same_settings_again(run_folder: Path) -> None:
     assert config.dim == SMALL["dim"]
 
 
+def test_a_sampled_run_says_so(run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    content = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(content.replace("evaluation:\n", "evaluation:\n  sample: 70\n"))
+    relist(folder, "config.yaml")
+    text = render(page_of(folder))
+    assert text.count("at most 70 facts a snapshot") == 2
+    assert "--set evaluation.sample=70" in text
+
+
 def test_a_stream_given_by_path_leaves_its_name_only(run_folder: Path) -> None:
     config = RunView.open(run_folder).config.model_copy(update={"stream": "/home/someone/graphs/mine"})
     assert "/home" not in command(config)

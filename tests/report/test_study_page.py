@@ -16,6 +16,7 @@ from meor.report.page import Commands, Page, Prose, Table
 from meor.report.study_data import read_study
 from meor.study.effects import compare
 from meor.study.paper import paper_tables
+from meor.study.plan import Study
 from meor.study.rows import read_rows, write_rows
 
 
@@ -110,6 +111,19 @@ def test_many_settings_with_one_comparison_share_a_forest(tmp_path: Path) -> Non
     assert [cell.text for cell in boundary.rows[0][3:]] == ["0 of 64", "0 of 64"]
     transfer = next(table for table in tables(page, "paper") if "Table 5" in table.caption)
     assert [row[2].text for row in transfer.rows] == ["0.0026", "0.0026"]
+
+
+def test_a_sampled_study_says_so_under_its_tables_and_where_it_says_how_it_was_made(tmp_path: Path) -> None:
+    write_rows(tmp_path / "runs.parquet", invented_rows())
+    (tmp_path / "study.yaml").write_text(Study.load("frontier").to_yaml())
+    page = page_of(tmp_path)
+    shown = [*tables(page, "endpoints"), *tables(page, "effects"), *tables(page, "frontier")]
+    assert len(shown) > 3
+    assert all("at most 5,000 facts a snapshot" in table.note for table in shown)
+    made = next(section for section in page.sections if section.id == "made")
+    assert any(isinstance(block, Prose) and "evaluation.sample" in block.text for block in made.blocks)
+    (tmp_path / "study.yaml").unlink()
+    assert "seeded sample" not in render(page_of(tmp_path))
 
 
 def test_failed_cells_are_named(page: Page) -> None:

@@ -72,6 +72,10 @@ def test_set_wins_over_flags_and_flags_win_over_the_file(tmp_path: Path) -> None
         ("coefficient=-1", "greater than or equal to 0"),
         ("seed=1.5", "seed"),
         ("evaluation.updates=[1, 1]", "twice"),
+        ("evaluation.sample=-1", "greater than or equal to 0"),
+        ("evaluation.sample=2.5", "valid integer"),
+        ("evaluation.sample=all", "valid integer"),
+        ("evaluation.sampel=5", "evaluation.sample"),
         ("base.epochs", "key=value"),
         ("base..epochs=3", "key=value"),
         ("base.epochs=[", "number"),
@@ -140,6 +144,20 @@ def test_the_fingerprint_knows_what_determines_results_and_nothing_else() -> Non
         "evaluation.sides=head",
     ):
         assert Config.gather(sets=[text]).fingerprint("hash") != config.fingerprint("hash"), text
+
+
+def test_a_config_without_a_sample_keeps_the_hash_it_had_before_there_was_one() -> None:
+    before = "dccb3d2091c37450af55ca07c6dbdd9e1ebabbe69284d416e6b4d98709bbba54"
+    assert Config().fingerprint("hash") == before
+    assert Config.gather(sets=["evaluation.sample=0"]).fingerprint("hash") == before
+    assert "sample:" not in Config().to_yaml().replace("scale_sample:", "")
+
+
+def test_a_sample_is_written_read_back_and_part_of_the_hash(tmp_path: Path) -> None:
+    config = Config.gather(sets=["evaluation.sample=5"])
+    assert config.fingerprint("hash") != Config().fingerprint("hash")
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
+    assert Config.load(tmp_path / "config.yaml").evaluation.sample == 5
 
 
 def test_runs_share_a_base_whatever_their_method_host_and_refinement_are() -> None:

@@ -53,6 +53,37 @@ def test_a_penalty_that_acts_changes_newcomers_and_writes_its_records(
     assert sum(event["active"] for event in events(run, "records")) > 0
 
 
+@pytest.mark.parametrize("method", ["replay", "meor", "calibration"])
+def test_a_sampled_run_has_the_ranks_of_the_whole_run_on_its_facts(
+    whole: Callable[..., Path],  # noqa: F811
+    method: str,
+) -> None:
+    sets = (f"method={method}", "coefficient=5.0")
+    full, some = whole(*sets), whole(*sets, "evaluation.sample=4")
+    for update in (1, 2):
+        expected, found = (_rows(run, update) for run in (full, some))
+        assert len(found) == 2 * 4 * (update + 1) < len(expected)  # both sides, 4 facts a snapshot
+        assert set(found) < set(expected)
+    names = {name for name in results(full) if "model" in name or "optimizer" in name}
+    assert {results(some)[name] for name in names} == {results(full)[name] for name in names}
+
+
+def test_every_method_backbone_and_seed_ranks_the_same_sample(whole: Callable[..., Path]) -> None:  # noqa: F811
+    variants = ("method=replay", "method=meor", "method=calibration", "seed=5", "backbone=transe")
+    runs = [whole(variant, "coefficient=5.0", "evaluation.sample=4") for variant in variants]
+    asked = [[row[:-2] for update in (1, 2) for row in _rows(run, update)] for run in runs]
+    assert all(each == asked[0] for each in asked[1:])
+
+
+def test_a_sample_no_smaller_than_every_snapshot_changes_no_result(whole: Callable[..., Path]) -> None:  # noqa: F811
+    assert results(whole("evaluation.sample=6")) == results(whole())
+
+
+def _rows(run: Path, update: int) -> list[tuple[Any, ...]]:
+    table = pq.read_table(run / f"update-{update}" / "ranks.parquet")
+    return list(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
+
+
 @pytest.mark.parametrize("method", ["meor", "calibration"])
 def test_r1_a_method_resumed_at_any_step_or_phase_ends_with_the_same_bytes(
     tmp_path: Path,

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from tests.study.tiny_study import hashes, tiny_plan
 
+from meor.objective.balance import Balance
+from meor.run.checkpoint import to_json
 from meor.run.view import RunView
 from meor.study.cell import Outcome, Task, run_cell
 from meor.study.conduct import FAILURES, Findings, Means, Observer, conduct
 from meor.study.effects_file import write_effects
-from meor.study.execute import Processes, Serial
+from meor.study.execute import Executor, Processes, Serial
 from meor.study.plan import Study
 from meor.study.rows import read_rows
 
@@ -84,6 +88,24 @@ def test_finished_cells_are_never_redone(whole: tuple[Path, Findings], place: Pa
     assert all(outcome.reused for outcome in seen.outcomes)
     assert again.rows == found.rows
     assert hashes(out) == before
+
+
+def test_cells_made_before_there_was_a_sample_are_finished_and_a_sampled_study_does_not_take_them(
+    whole: tuple[Path, Findings], place: Path
+) -> None:
+    out, (before, found) = place / "earlier", whole
+    shutil.copytree(before, out)
+    for path in (out / "runs").glob("*/pair-*/*.json"):
+        if not path.name.endswith(".balance.json"):
+            assert "sample" not in json.loads(path.read_text())["settings"]["evaluation"]
+    plan, seen = tiny_plan(place, sets=[*tiny_plan(place).sets, "evaluation.sample=0"]), Seen()
+    again = conduct(plan, out, means=Means(cache=place / "cache"), observer=seen)
+    assert all(outcome.reused for outcome in seen.outcomes)
+    assert again.rows == found.rows
+    other = tiny_plan(place, sets=[*tiny_plan(place).sets, "evaluation.sample=4"])
+    refused = conduct(other, out, means=Means(cache=place / "cache"))
+    assert refused.rows == ()
+    assert "other settings" in refused.failures["ring-replay-complex-practical/pair-0/replay"]
 
 
 class StopsAfter:
@@ -202,6 +224,25 @@ def test_every_rule_has_its_rows_and_the_choice_is_recorded(place: Path) -> None
     assert {each["method"] for each in told} == {"uncentered", "meor"}
     assert [each["multiple"] for each in told[0]["candidates"]] == [1.0, 3.0, 10.0, 30.0, 100.0, 300.0]
     assert json.loads((out / "balances.json").read_text())
+
+
+@pytest.mark.parametrize("executor", [Serial(), Processes(2)], ids=["serial", "processes"])
+def test_multiples_of_an_inactive_coefficient_share_one_run(place: Path, executor: Executor) -> None:
+    out = place / f"inactive-{executor.workers}"
+    plan = tiny_plan(place, methods=["replay", "meor"], multiples=[3, 1, 10], pairs=1)
+    conduct(tiny_plan(place, methods=["replay"], pairs=1), out, means=Means(cache=place / "cache"))
+    pair = out / "runs" / "ring-replay-complex-practical" / "pair-0"
+    (pair / "meor-test.balance.json").write_bytes(to_json(asdict(Balance(0.0, 1.0, 0.0, 64, 0))))
+    found = conduct(plan, out, executor=executor, means=Means(cache=place / "cache"))
+    assert found.failures == {}
+    replay, *penalized = found.rows
+    assert [row.multiple for row in penalized] == [1.0, 3.0, 10.0]
+    assert {row.run for row in penalized} == {"ring-replay-complex-practical/pair-0/meor"}
+    assert {row.H_cur for row in found.rows} == {replay.H_cur}
+    assert sorted(each.name for each in pair.iterdir() if each.is_dir()) == ["meor", "replay"]
+    seen = Seen()
+    conduct(plan, out, means=Means(cache=place / "cache"), observer=seen)
+    assert all(outcome.reused for outcome in seen.outcomes)
 
 
 def test_an_unused_penalty_leaves_the_bits_of_replay(place: Path) -> None:

@@ -37,6 +37,13 @@ def test_what_comes_later_wins(tmp_path: Path) -> None:
     assert (config.seed, config.coefficient, config.evaluation.split) == (2, 0.5, ("test",))
 
 
+def test_the_frontier_ranks_a_sample_unless_told_otherwise() -> None:
+    assert Study.load("frontier").sample == 5000
+    assert Study.load("frontier", sets=["evaluation.sample=0"]).sample == 0
+    assert Study.load("frontier", sets=["dim=8"]).sample == 5000
+    assert {Study.load(name).sample for name in PRESET_STUDIES if name != "frontier"} == {0}
+
+
 def test_a_plan_reads_back_from_what_it_writes(tmp_path: Path) -> None:
     plan = Study.load("primary", sets=["dim=8"])
     (tmp_path / "again.yaml").write_text(plan.to_yaml())
@@ -59,6 +66,8 @@ def test_a_plan_reads_back_from_what_it_writes(tmp_path: Path) -> None:
         ({"sets": ["evaluation.split=valid"]}, "evaluation.split is no setting"),
         ({"settings": {"dmi": 8}}, "nearest setting is dim"),
         ({"settings": {"evaluation": 3}}, "group of settings"),
+        ({"settings": {"evaluation": {"sample": -5}}}, "evaluation.sample cannot be -5"),
+        ({"sets": ["evaluation.sample=few"]}, "evaluation.sample cannot be 'few'"),
         ({"backbone": "rotate"}, "complex"),
         ({"study": "../out"}, "study cannot be"),
         ({"stream": []}, "stream"),

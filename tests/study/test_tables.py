@@ -40,6 +40,14 @@ def test_ours_and_the_papers_stand_in_rows_of_their_own() -> None:
     assert ("Shuffled", "paper") not in by
 
 
+def test_tables_of_sampled_ranks_say_so_and_those_of_records_do_not() -> None:
+    names = ["absolute", "effects", "ablation", "transfer"]
+    sampled = plan(tables=names, sets=["evaluation.sample=5000"])
+    for made, expected in ((plan(tables=names), False), (sampled, True)):
+        for table in study_tables(made, study_rows()):
+            assert ("at most 5,000 facts a snapshot" in as_text(table)) is expected, table.name
+
+
 def test_the_papers_rows_stay_away_from_other_streams_and_backbones() -> None:
     for change in ({"stream": "WN-CKGE"}, {"backbone": "transe"}):
         rows = [replace(each, **change) for each in study_rows()]

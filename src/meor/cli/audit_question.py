@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from meor.errors import InputError
 from meor.evaluation.audit import Question
 from meor.evaluation.protocols import FilterPrefix, Ties
+from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Split
 
@@ -54,6 +55,7 @@ def question_of(
         filter_splits=_several(
             "--filter-splits", wanted.filter_splits or settings.get("filter_splits"), splits, SPLITS
         ),
+        sample=int(settings.get("sample", ALL)),
     )
 
 

@@ -11,8 +11,10 @@ from rich.console import Console
 
 from meor.cli import new_verb
 from meor.errors import InputError
+from meor.report.figure_files import FIGURES, write_figures
 from meor.report.gather import page_of
 from meor.report.html import REPORT, write
+from meor.run.layout import is_run
 
 app = new_verb()
 
@@ -25,6 +27,13 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help=f"File to write. [{REPORT} in the folder]", dir_okay=False)
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"Folder for the figures as SVG files. [{FIGURES} in a study's folder; none with --out]",
+            file_okay=False,
+        ),
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     runs: Annotated[
         Path | None, typer.Option(help="Where a study's run folders are, if not in the study's folder.")
@@ -34,7 +43,8 @@ def command(
     """One HTML file that shows what a run or a study found.
 
     It needs no network and no other file, reads well on a phone, on paper, and in the dark. What cannot be
-    shown (a stream or weights that are not here) is said in its place.
+    shown (a stream or weights that are not here) is said in its place. Of a study, each figure is also
+    written as an SVG file of its own; of a run, where --figures asks for it.
     """
     target = out if out is not None else folder / REPORT
     if target.is_dir():
@@ -43,5 +53,9 @@ def command(
         page = page_of(folder, runs=runs, data_dir=data_dir, say=status.update)
     size = write(page, target)
     print(f"{target} ({size / 1e6:.1f} MB)")
+    if figures is None and out is None and not is_run(folder):
+        figures = folder / FIGURES
+    if figures is not None:
+        print(f"{len(write_figures(page, figures))} figures in {figures}")
     if show:
         webbrowser.open(target.absolute().as_uri())

@@ -19,7 +19,9 @@ from meor.evaluation.budget import parse_bytes
 from meor.run.config import Config
 from meor.run.runner import Resources
 from meor.run.session import start
+from meor.run.view import RunView
 from meor.stream.registry import WORLD, find_entry
+from meor.stream.sample import sample_note
 
 app = new_verb()
 # Every option has a default: a bare `meor run` grows the embedded world.
@@ -167,4 +169,6 @@ def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) ->
         for split, named in found.items():
             console.print(endpoint_table(f"{run}, {split} facts: mean reciprocal ranks", named))
             console.print(legend(named), highlight=False)
+        if sampled := sample_note(RunView.open(run).config.evaluation.sample):
+            console.print(sampled, highlight=False)
         console.print(f"meor audit {run} shows which newcomers displaced which answers.", highlight=False)

@@ -16,6 +16,7 @@ from meor.evaluation.endpoints import Endpoint, Undefined, cell_keys, endpoints
 from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, to_ranks
 from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
 from meor.stream.occurrence import occurrences
+from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Side, Split
 
@@ -36,6 +37,7 @@ class Question:
     ties: Ties = Ties.ID
     filter_prefix: FilterPrefix = FilterPrefix.CURRENT
     filter_splits: tuple[Split, ...] = SPLITS
+    sample: int = ALL
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -45,6 +47,7 @@ class Question:
             "ties": self.ties.value,
             "filter_prefix": self.filter_prefix.value,
             "filter_splits": [split.value for split in self.filter_splits],
+            **({} if self.sample == ALL else {"sample": self.sample}),
         }
 
 
@@ -119,7 +122,7 @@ def _add_update(
     }
     chosen, by_id, blamed = [], [], []
     for side in question.sides:
-        asked = occurrences(stream, update, side, split)
+        asked = occurrences(stream, update, side, split, sample=question.sample)
         counts = count_occurrences(stream, model, asked, memory=memory, **options)
         ranks = to_ranks(stream, asked, counts)
         by_id.append(ranks)

@@ -26,6 +26,7 @@ from meor.objective.scale import EPSILON_TAU, ETA_MAD, scales
 from meor.random import Address
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
+from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
 
@@ -111,13 +112,14 @@ class Calibrator:
         split: Split = Split.TEST,
         sides: Sequence[Side] = SIDES,
         summary: ScaleSummary | None = None,
+        sample: int = ALL,
     ) -> tuple[Ranks, ...]:
         """Ranks of calibrated scores after an update, one `Ranks` a side."""
         summary = self.summary(update, model) if summary is None else summary
         universe = self._universe(update, model)
         found = []
         for side in sides:
-            asked = occurrences(self.stream, update, side, split)
+            asked = occurrences(self.stream, update, side, split, sample=sample)
             affine = calibration.affine(update, asked.relation, side, summary)
             found.append(calibrated_ranks(universe, asked, affine))
         return tuple(found)

@@ -18,6 +18,7 @@ from meor.backbone.screen import TILE_CANDIDATES, TILE_QUERIES, Candidates, Ques
 from meor.errors import MemoryBudgetError, NonFiniteError
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
+from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
 
@@ -91,14 +92,13 @@ def rank_update(
     sides: Sequence[Side] = SIDES,
     memory: int = DEFAULT_MEMORY,
     filter_splits: Iterable[Split] = SPLITS,
+    sample: int = ALL,
 ) -> tuple[Ranks, ...]:
-    """Ranks of every query of a split after an update, one `Ranks` a side."""
+    """Ranks of every query of a split (or of a sample) after an update, one `Ranks` a side."""
     known = EvaluationFilter.through(stream, update, filter_splits)
     n_old, n_cur = _universes(stream, update)
-    return tuple(
-        rank(model, occurrences(stream, update, side, split), known, n_old, n_cur, memory=memory)
-        for side in sides
-    )
+    asked = (occurrences(stream, update, side, split, sample=sample) for side in sides)
+    return tuple(rank(model, each, known, n_old, n_cur, memory=memory) for each in asked)
 
 
 def rank_update_incrementally(
@@ -110,6 +110,7 @@ def rank_update_incrementally(
     split: Split = Split.TEST,
     memory: int = DEFAULT_MEMORY,
     filter_splits: Iterable[Split] = SPLITS,
+    sample: int = ALL,
 ) -> tuple[Ranks, ...]:
     """`rank_update` for a model whose old rows did not move: only newcomers are scored for old queries.
 
@@ -126,7 +127,7 @@ def rank_update_incrementally(
     before = EvaluationFilter.through(stream, update - 1, chosen)
     found: list[Ranks] = []
     for last in previous:
-        asked = occurrences(stream, update, last.occurrences.side, split)
+        asked = occurrences(stream, update, last.occurrences.side, split, sample=sample)
         historical = asked.role == Role.HISTORICAL
         old_part = asked.select(historical)
         newcomers = _tally(model, old_part, known, ((n_old, n_cur),), n_cur, memory, True)[0]

@@ -26,6 +26,7 @@ def growth_drawing(told: Told | None) -> tuple[Block, ...]:
     passed = sum(crowd.ahead_new > 0 for crowd in example.crowds)
     return (
         figures.figure(
+            "growth",
             "How admission grows the candidate universe",
             f"The question {asked} with the answer {answer}. Its rank is {count(1 + first.ahead_old)} "
             f"before update {first.update} and then {ranks} as the universe grows from "
@@ -66,6 +67,7 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
     )
     return (
         figures.figure(
+            "comparison",
             "How MEOR compares newcomers with matched old entities",
             f"Score gaps to the answer {drawing.answer} in units of tau for newcomers and "
             f"{len(drawing.strips) - 1} matched draws of old entities. Newcomer pressure "

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from meor.report.page import Figure
 from meor.report.svg import NARROW, WIDE, Canvas, Scale, padded, tick_labels
 from meor.report.words import MINUS, clipped, number, short, signed
@@ -15,16 +13,14 @@ ROW = 24
 
 
 def figure(
+    name: str,
     title: str,
     alt: str,
     caption: str,
     draw: Callable[[float], Canvas],
     legend: tuple[tuple[str, str], ...] = (),
 ) -> Figure:
-    def drawn(width: float) -> Markup:
-        return draw(width).drawn(alt)
-
-    return Figure(title, alt, caption, drawn(WIDE), drawn(NARROW), legend)
+    return Figure(name, title, alt, caption, draw(WIDE), draw(NARROW), legend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +234,7 @@ def _y_axis(canvas: Canvas, scale: Scale, left: float, right: float, about: int)
         canvas.text(left - 6, scale(tick) + 4, label, "tiny muted", "end")
 
 
-def swatch(shape: int) -> str:
+def method_swatch(shape: int) -> str:
     """The name of a method's mark in a legend."""
     return f"mark m{shape}"
 

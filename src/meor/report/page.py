@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from markupsafe import Markup
+from meor.report.svg import Canvas
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,12 @@ class Cards:
 class Figure:
     """One drawing in two widths: a phone gets its own, not a shrunk one."""
 
+    name: str  # of its file
     title: str
     alt: str  # what it shows, for those who do not see it
     caption: str
-    wide: Markup
-    narrow: Markup
+    wide: Canvas
+    narrow: Canvas
     legend: tuple[tuple[str, str], ...] = ()  # (css class of the swatch, words)
 
 

@@ -87,6 +87,7 @@ def lost_over_updates(panels: Sequence[figures.LossPanel], told: Told | None, ru
         worst = max((loss.old - loss.cur, loss.update) for panel in panels for loss in panel.losses)
         blocks.append(
             figures.figure(
+                "losses",
                 "Old facts at each update",
                 "Bars for each update: historical mean reciprocal rank with newcomers (H_cur) and the "
                 f"part lost to newcomers. The largest loss is {number(worst[0], 3)} at update {worst[1]}.",
@@ -104,6 +105,7 @@ def lost_over_updates(panels: Sequence[figures.LossPanel], told: Told | None, ru
         by_old = last - first - by_new
         blocks.append(
             figures.figure(
+                "same-facts",
                 f"The same facts through all updates{run_words}",
                 f"The test facts of snapshot 0 start at {number(first, 3)} and end at {number(last, 3)}; "
                 f"newcomers account for {number(by_new, 3)}, changes among old entities for "
@@ -159,6 +161,7 @@ def matched(told: Told | None) -> Section:
         sampled = told.levels[0].occurrences
         blocks.append(
             figures.figure(
+                "matching",
                 "Share of newcomers by the key that found a reference",
                 "; ".join(
                     f"update {each.update}: {share(each.shares[0])} finest, {share(each.shares[1])} by "

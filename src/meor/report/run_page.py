@@ -25,6 +25,7 @@ from meor.report.words import (
 from meor.run.config import PLACES, Config
 from meor.run.layout import ENDPOINTS
 from meor.run.view import RunView
+from meor.stream.sample import sample_note
 
 TONES = {"H_cur": "old", "D_MCI": "new"}
 
@@ -44,7 +45,7 @@ def run_page(
         sentence=_sentence(split, told, counts),
         cards=endpoint_cards(split),
         sections=(
-            _endpoint_section(split_name, split),
+            _endpoint_section(split_name, split, config.evaluation.sample),
             parts.lost_over_updates([panel], told, ""),
             drawn(told),
             parts.displaced(told, ""),
@@ -100,7 +101,7 @@ def endpoint_cards(split: Mapping[str, Any]) -> Cards:
     )
 
 
-def _endpoint_section(split_name: str, split: Mapping[str, Any]) -> Section:
+def _endpoint_section(split_name: str, split: Mapping[str, Any], sample: int) -> Section:
     if not split:
         return Section("endpoints", "Endpoints", (Prose("This run has no endpoints yet.", "missing"),))
     undefined = [
@@ -117,6 +118,8 @@ def _endpoint_section(split_name: str, split: Mapping[str, Any]) -> Section:
         tables.endpoint_cells(split),
         tables.sides(split),
     ]
+    if sample:
+        blocks.append(Prose(sample_note(sample), "note"))
     blocks.extend(Prose(text, "missing") for text in undefined)
     return Section("endpoints", "Endpoints", tuple(blocks))
 
@@ -135,6 +138,8 @@ def _made(view: RunView) -> Section:
         Prose(f"Software: {versions}. Settings sha256 {manifest['config_hash'][:16]}.", "note"),
         tables.settings(public_settings(config)),
     ]
+    if config.evaluation.sample:
+        blocks.insert(2, Prose(f"{sample_note(config.evaluation.sample)} The setting is evaluation.sample."))
     if config.base_model is not None:
         blocks.insert(1, Prose("Base embeddings were given, not trained: name them with --base.", "note"))
     return Section("made", "How this was made", tuple(blocks))

@@ -59,6 +59,11 @@ class StudyData:
     command: str  # as typed; may name places
     folders: tuple[Path, ...]  # where run folders may be
 
+    @property
+    def sample(self) -> int:
+        """How many facts of a snapshot were ranked at most; 0: all of them."""
+        return 0 if self.plan is None else self.plan.sample
+
     def run(self, row: Row) -> RunView | None:
         """The run behind a row, if its folder is here."""
         for place in self.folders:

@@ -51,8 +51,9 @@ def effects(data: StudyData) -> Section:
         named = where(data, setting)
         if not many:
             blocks.append(_forest(_within(setting), data.head, named))
-        blocks.append(study_tables.paired_short(setting.comparisons, data.head, named))
-        blocks.append(study_tables.paired(setting.comparisons, data.head, named))
+        for table in (study_tables.paired_short, study_tables.paired):
+            made = table(setting.comparisons, data.head, named)
+            blocks.append(study_tables.with_sample(made, data.sample))
         blocks.extend(Prose(text, "missing") for text in setting.uncompared)
         if any(each.active_share is not None for each in setting.comparisons):
             active = setting.comparisons[0].active_share
@@ -98,6 +99,7 @@ def _forest(groups: Sequence[ForestGroup], head: str, named: str) -> Figure:
         for row in group.rows
     )
     return figures.figure(
+        "forest",
         f"{method_name(head)} against the others{named}",
         alt,
         "Right of zero is better for every row. Diamonds are means over pairs, lines two-sided 95 % "
@@ -122,6 +124,7 @@ def frontier_section(data: StudyData) -> tuple[Section, ...]:
             continue
         blocks.append(
             figures.figure(
+                "frontier",
                 f"Old facts kept against newcomers learned: {group}",
                 "; ".join(
                     f"{line.name}: "
@@ -134,7 +137,7 @@ def frontier_section(data: StudyData) -> tuple[Section, ...]:
                 "coefficient. Up and to the right is better. Thin crosses are two-sided 95 % intervals "
                 f"over pairs, cut at the frame. Labels are the multiples of {lines[-1].name}.",
                 partial(figures.frontier, lines),
-                tuple((figures.swatch(line.tone), line.name) for line in lines),
+                tuple((figures.method_swatch(line.tone), line.name) for line in lines),
             )
         )
         if data.head in methods:
@@ -145,7 +148,8 @@ def frontier_section(data: StudyData) -> tuple[Section, ...]:
                 for each in at_equal_acquisition(data.rows, group, str(data.head), other)
             ]
             if found:
-                blocks.append(study_tables.equal_acquisition(found, f": {group}"))
+                made = study_tables.equal_acquisition(found, f": {group}")
+                blocks.append(study_tables.with_sample(made, data.sample))
     return (Section("frontier", "The frontier", tuple(blocks)),) if blocks else ()
 
 

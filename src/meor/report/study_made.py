@@ -11,6 +11,7 @@ from meor.report.study_data import StudyData
 from meor.report.words import method_name, number, without_places
 from meor.run.layout import versions
 from meor.run.view import RunView
+from meor.stream.sample import sample_note
 from meor.study.rows import Group
 
 PLACES = ("--out", "--runs", "--data-dir", "--cache", "--executor", "--workers")
@@ -41,6 +42,8 @@ def made(data: StudyData, view: RunView | None) -> Section:
     streams = dict.fromkeys(setting.group.stream for setting in data.settings)
     hashed = str(view.manifest["stream_hash"]) if view is not None else ""
     blocks += [provenance(stream, hashed if len(streams) == 1 else "") for stream in streams]
+    if data.sample:
+        blocks.append(Prose(f"{sample_note(data.sample)} The setting is evaluation.sample."))
     if data.selection:
         blocks.append(_selection(data))
     if data.balances:

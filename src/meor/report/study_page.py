@@ -150,7 +150,8 @@ def _endpoints(data: StudyData) -> Section:
             "differences are judged below, pair by pair."
         )
     ]
-    blocks += [study_tables.absolute(setting, where(data, setting)) for setting in data.settings]
+    made = (study_tables.absolute(setting, where(data, setting)) for setting in data.settings)
+    blocks += [study_tables.with_sample(table, data.sample) for table in made]
     return Section("endpoints", "Endpoints", tuple(blocks))
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from meor.report.page import Cell, Column, Table
 from meor.report.study_data import Setting
 from meor.report.words import ABSENT, effect_name, interval, listed, method_name, number, share, short, signed
+from meor.stream.sample import sample_note
 from meor.study.effects import EFFECTS, PRESERVED, Comparison, Effect, MethodLevels
 from meor.study.frontier import EqualAcquisition
 
 ABSOLUTE = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
+
+
+def with_sample(table: Table, sample: int) -> Table:
+    """The table, with a footnote where not every fact was ranked."""
+    return replace(table, note=f"{table.note} {sample_note(sample)}".strip())
 
 
 def absolute(setting: Setting, where: str) -> Table:

@@ -101,10 +101,27 @@ class Scale:
         return [0.0 if n == 0 else n * step for n in range(first, last + 1)]
 
 
-def legend_mark(shape: int) -> Markup:
-    """The mark of a method, alone."""
+_UPRIGHT = ("bound neutral", "interval neutral", "margin")
+
+
+def swatch(canvas: Canvas, name: str, x: float = 0.0, y: float = 0.0) -> None:
+    """What a legend shows beside its words, 16 by 12: named by the class of what it explains."""
+    if name == "answer":
+        canvas.mark(x + 8, y + 6, 3, name, 4.8)
+    elif name == "level-old":
+        canvas.line(x, y + 6, x + 16, y + 6, name)
+    elif name in _UPRIGHT:
+        canvas.line(x + 8, y, x + 8, y + 12, name)
+    elif name.startswith("mark m"):
+        canvas.mark(x + 8, y + 6, int(name.removeprefix("mark m")), name, 5)
+    else:
+        canvas.rect(x, y, 16, 12, name, 2)
+
+
+def legend_mark(name: str) -> Markup:
+    """A swatch, alone."""
     canvas = Canvas(16, 12)
-    canvas.mark(8, 6, shape, f"mark m{shape}", 5)
+    swatch(canvas, name)
     return Markup("").join(canvas.parts)
 
 

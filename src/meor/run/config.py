@@ -13,12 +13,22 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from meor.errors import ConfigError
 from meor.run.explain import explain
 from meor.run.presets import PRESETS, STREAMS
 from meor.run.yaml_file import read_yaml
+from meor.stream.sample import ALL
 
 Positive = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -105,6 +115,7 @@ class Evaluation(Section):
         default=("head", "tail"), min_length=1
     )
     filter_splits: Annotated[tuple[SplitName, ...], BeforeValidator(_several)] = ("train", "valid", "test")
+    sample: Annotated[int, Field(ge=0, strict=True)] = ALL  # facts of a snapshot that are ranked at most
 
     @model_validator(mode="after")
     def _nothing_twice(self) -> Self:
@@ -113,6 +124,14 @@ class Evaluation(Section):
             if values is not None and len(set(values)) < len(values):
                 raise ValueError(f"{name} names something twice")
         return self
+
+    @model_serializer(mode="wrap")
+    def _say_only_what_is_sampled(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Runs that rank everything keep the hash and the bytes they had before there was a sample.
+        found: dict[str, Any] = dump(self)
+        if self.sample == ALL:
+            found.pop("sample", None)
+        return found
 
 
 class Config(Section):

@@ -30,6 +30,7 @@ class Judge:
         self.splits = [Split(name) for name in chosen.split]
         self.sides = [Side[name.upper()] for name in chosen.sides]
         self.filter_splits = [Split(name) for name in chosen.filter_splits]
+        self.sample = chosen.sample
         self.updates = list(stream.updates) if chosen.updates is None else sorted(chosen.updates)
 
     def validation_mrr(self, model: Model) -> float:
@@ -71,6 +72,7 @@ class Judge:
                 split=split,
                 memory=self.memory,
                 filter_splits=self.filter_splits,
+                sample=self.sample,
             )
         return rank_update(
             self.stream,
@@ -80,6 +82,7 @@ class Judge:
             sides=self.sides,
             memory=self.memory,
             filter_splits=self.filter_splits,
+            sample=self.sample,
         )
 
     def _freezes_old_rows(self, update: int) -> bool:

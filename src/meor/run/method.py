@@ -145,7 +145,13 @@ class Calibrated(Method):
         if update.number in self.judge.updates:
             ranks = {
                 split: self.calibrator.ranks(
-                    update.number, model, self.fitted, split=split, sides=self.judge.sides, summary=summary
+                    update.number,
+                    model,
+                    self.fitted,
+                    split=split,
+                    sides=self.judge.sides,
+                    summary=summary,
+                    sample=self.judge.sample,
                 )
                 for split in self.judge.splits
             }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from meor.stream.sample import ALL, facts_to_rank
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, Facts, Ids, Role, Side, Split
 
@@ -43,12 +44,14 @@ class Occurrences:
         )
 
 
-def occurrences(stream: Stream, update: int, side: Side, split: Split = Split.TEST) -> Occurrences:
-    """Every query of a split that the model after `update` must answer, oldest snapshot first.
+def occurrences(
+    stream: Stream, update: int, side: Side, split: Split = Split.TEST, *, sample: int = ALL
+) -> Occurrences:
+    """Every query of a split, or of a sample of its facts, that the model after `update` must answer.
 
-    At the base there is no old universe: every answer counts as admitted now.
+    Oldest snapshot first. At the base there is no old universe: every answer counts as admitted now.
     """
-    parts = [stream.snapshots[index].facts([split]) for index in range(update + 1)]
+    parts = [facts_to_rank(stream, index, split, sample) for index in range(update + 1)]
     fact = np.concatenate(parts)
     snapshot = np.repeat(np.arange(update + 1), [len(part) for part in parts])
     n_old = stream.entity_counts[update - 1] if update else 0

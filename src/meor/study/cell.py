@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from filelock import FileLock
 
 from meor.errors import MeorError, StudyError
 from meor.evaluation.rank import DEFAULT_MEMORY
@@ -114,16 +115,33 @@ def _made(task: Task) -> Row:
     stream = _opened(task.cell.stream, task.data_dir)
     task.folder.parent.mkdir(parents=True, exist_ok=True)
     coefficient = _coefficient(task, stream)
+    if coefficient == 0.0 and task.cell.multiple is not None:
+        return _inactive(task, stream)
+    return _run(task, stream, coefficient)
+
+
+def _inactive(task: Task, stream: Stream) -> Row:
+    """Every multiple of a balanced coefficient of 0 is one and the same run: made once, as multiple 1."""
+    one = replace(task, cell=replace(task.cell, multiple=1.0))
+    with FileLock(one.folder.with_name(f"{one.folder.name}.lock")):
+        row = finished(one) or _run(one, stream, 0.0)
+    if task.cell == one.cell:
+        return row
+    return _kept(task, replace(row, multiple=task.cell.multiple))
+
+
+def _run(task: Task, stream: Stream, coefficient: float | None) -> Row:
     config = task.cell.config(task.plan, coefficient)
     endpoints = _brought_to_the_end(task, config, stream)
-    row = _row(task, stream, endpoints, coefficient or 0.0)
-    commit_file(
-        Disk(),
-        task.row_file,
-        to_json({"format": ROW_FORMAT, "settings": _settings(task), "row": asdict(row)}),
-    )
+    row = _kept(task, _row(task, stream, endpoints, coefficient or 0.0))
     if not task.keep_weights and task.cell.method != "replay":
         drop_weights(task.folder)
+    return row
+
+
+def _kept(task: Task, row: Row) -> Row:
+    content = {"format": ROW_FORMAT, "settings": _settings(task), "row": asdict(row)}
+    commit_file(Disk(), task.row_file, to_json(content))
     return row
 
 

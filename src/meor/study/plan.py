@@ -140,6 +140,12 @@ class Study(BaseModel):
     def penalized(self) -> tuple[str, ...]:
         return tuple(method for method in self.methods if method not in UNPENALIZED)
 
+    @property
+    def sample(self) -> int:
+        """How many facts of a snapshot its runs rank at most; 0: all of them."""
+        run = self.config(self.stream[0], self.backbone[0], self.host[0], self.preset[0], "replay", 0)
+        return run.evaluation.sample
+
     def check_settings(self) -> None:
         """Whatever is wrong with a run's settings is said before the first run."""
         for backbone in self.backbone:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from meor.stream.sample import sample_note
 from meor.study.coefficient import KeptBalance
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.paired_tables import (
@@ -34,12 +36,17 @@ def study_tables(
     found: list[StudyTable] = []
     for rule in plan.coefficient_rule:
         found += _of_rule(plan, rows, rule, holm)
-    if "boundary" in plan.tables:
-        found.append(boundary_table(plan, balances))
     if "frontier" in plan.tables:
         for group in groups(plan):
             found += [frontier_table(plan, rows, group), equal_table(plan, rows, group)]
+    found = [_with_sample(table, plan.sample) for table in found]
+    if "boundary" in plan.tables:  # it counts records, which are not sampled
+        found.append(boundary_table(plan, balances))
     return [table for table in found if table.rows]
+
+
+def _with_sample(table: StudyTable, sample: int) -> StudyTable:
+    return replace(table, notes=(*table.notes, sample_note(sample))) if sample_note(sample) else table
 
 
 def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool) -> list[StudyTable]:
