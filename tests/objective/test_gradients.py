@@ -10,7 +10,7 @@ from torch import Tensor
 
 from meor.backbone import BACKBONES
 from meor.backbone.loss import Table
-from meor.objective.comparison import Comparison
+from meor.objective.comparison import Comparison, Settings
 from meor.objective.dense import dense_pressures, dense_scale, score_all, table_scores
 from meor.objective.frozen import freeze
 from meor.objective.penalty import Penalty
@@ -76,11 +76,63 @@ def test_the_penalty_has_the_gradient_of_finite_differences(name, kind):
 
             def general(entity: Tensor) -> Tensor:
                 score = table_scores(model.backbone, entity, model.relation)  # noqa: B023
-                new, _ = dense_pressures(comparison, score, index, scale)  # noqa: B023
-                return squared_hinge(new, torch.zeros_like(new))
+                return squared_hinge(*dense_pressures(comparison, score, index, scale))  # noqa: B023
 
             cat = lambda part: general(torch.cat([whole[:n_old], part]))  # noqa: B023, E731
             assert torch.autograd.gradcheck(cat, (rows,), eps=1e-7, atol=1e-6, rtol=1e-5)
+
+
+def far_from_reference_kinks(comparison: Comparison, model, index) -> bool:
+    """As above for a host that moves old rows: no old gap near 0, no two alike, no coordinate near 0."""
+    score = table_scores(model.backbone, model.entity, model.relation)
+    scale = dense_scale(comparison, score)
+    score_QE = score_all(score, comparison.cohort, index)
+    for row, x in enumerate(index):
+        gap = (score_QE[row] - score_QE[row, comparison.cohort.answer[x]]) / scale.tau[x]
+        if float(gap.sort().values.diff().min()) < KINK:  # the answer's own gap, 0, is among them
+            return False
+    if model.backbone.name != "transe":
+        return True
+    frozen = freeze(comparison, model.backbone, model.entity, model.relation)
+    apart = np.abs(frozen.queries.row[index][:, None] - model.entity.numpy()[None])
+    return bool(apart.min() > KINK)
+
+
+@pytest.mark.parametrize("kind", sorted(VARIANTS))
+@pytest.mark.parametrize("name", sorted(BACKBONES))
+def test_a_host_that_moves_old_rows_may_differentiate_the_references_too(name, kind):
+    """The whole penalty by every row, with no reference detached and the scale held; products twice."""
+    done, seed = 0, 0
+    while done < 5:
+        seed += 1
+        stream = growing(seed, n_old=6, n_new=2)
+        model = random_model(stream, name, seed, dim=2, newcomers=pressing(name))
+        comparison = Comparison.build(
+            stream,
+            1,
+            stream.snapshots[0].train[:2],
+            run=seed,
+            variant=VARIANTS[kind],
+            settings=Settings(draws=2, detach_reference=False),
+        )
+        index = np.flatnonzero(comparison.eligible)
+        if not len(index) or not far_from_kinks(comparison, model, index):
+            continue
+        if not far_from_reference_kinks(comparison, model, index):
+            continue
+        scale = dense_scale(comparison, table_scores(model.backbone, model.entity, model.relation))
+
+        def whole(entity: Tensor) -> Tensor:
+            score = table_scores(model.backbone, entity, model.relation)  # noqa: B023
+            return squared_hinge(*dense_pressures(comparison, score, index, scale))  # noqa: B023
+
+        if float(whole(model.entity)) > 50:  # differences of a large number have too few digits
+            continue
+        done += 1
+        rows = model.entity.clone().requires_grad_()
+        assert torch.autograd.gradcheck(whole, (rows,), eps=1e-6, atol=1e-6, rtol=1e-5)
+        if done == 1 and name != "transe":  # a distance has no second derivative to speak of
+            assert torch.autograd.gradgradcheck(whole, (rows,), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import SearchStrategy
+
+SLOW_IS_FINE = [HealthCheck.too_slow]  # a whole graph is generated, on a machine that may be busy
 
 
 class Lengths:
@@ -21,12 +23,16 @@ class Lengths:
     ) -> Callable[[Callable[..., None]], Callable[[], None]]:
         def wrap(checked: Callable[..., None]) -> Callable[[], None]:
             self.known[checked.__name__] = checked, strategies
-            return settings(max_examples=self.short, deadline=None, derandomize=True)(
-                given(*strategies)(checked)
-            )
+            return self._settings(self.short, derandomize=True)(given(*strategies)(checked))
 
         return wrap
 
     def at_length(self, name: str) -> None:
         checked, strategies = self.known[name]
-        settings(max_examples=self.long, deadline=None, derandomize=False)(given(*strategies)(checked))()
+        self._settings(self.long, derandomize=False)(given(*strategies)(checked))()
+
+    @staticmethod
+    def _settings(examples: int, *, derandomize: bool) -> settings:
+        return settings(
+            max_examples=examples, deadline=None, derandomize=derandomize, suppress_health_check=SLOW_IS_FINE
+        )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.properties.lengths import Lengths
 
 from meor.errors import EmptyCellError
 from meor.evaluation.displacement import tally
@@ -14,7 +14,7 @@ from meor.evaluation.rank import Ranks
 from meor.stream.occurrence import Occurrences
 from meor.typing import SIDES, Role
 
-QUICK = settings(max_examples=300, deadline=None)
+holds = Lengths(short=500, long=10_000)
 
 
 @st.composite
@@ -46,8 +46,7 @@ def moved(ranks: list[Ranks], seed: int) -> list[Ranks]:
     return changed
 
 
-@QUICK
-@given(cells(roles=(Role.HISTORICAL,), least=1), st.integers(0, 2**32), st.sampled_from(METRICS))
+@holds(cells(roles=(Role.HISTORICAL,), least=1), st.integers(0, 2**32), st.sampled_from(METRICS))
 def test_the_gain_is_the_gain_among_old_plus_the_reduction_of_displacement(ranks, seed, metric):
     before = {name: endpoint(name, ranks, metric=metric).value for name in ("H_cur", "H_old", "D_MCI")}
     after = {name: endpoint(name, moved(ranks, seed), metric=metric).value for name in before}
@@ -55,8 +54,7 @@ def test_the_gain_is_the_gain_among_old_plus_the_reduction_of_displacement(ranks
     assert abs(gain["H_cur"] - (gain["H_old"] - gain["D_MCI"])) <= 1e-15
 
 
-@QUICK
-@given(cells(), st.integers(0, 2**32))
+@holds(cells(), st.integers(0, 2**32))
 def test_the_order_of_queries_and_cells_changes_no_bit(ranks, seed):
     rng = np.random.default_rng(seed)
     declared = [(each.occurrences.update, each.occurrences.side) for each in ranks]
@@ -71,8 +69,7 @@ def test_the_order_of_queries_and_cells_changes_no_bit(ranks, seed):
     }
 
 
-@QUICK
-@given(cells())
+@holds(cells())
 def test_an_endpoint_exists_exactly_if_every_declared_cell_holds_a_query(ranks):
     found = endpoints(ranks)
     role_of = {"H_cur": 0, "H_old": 0, "D_MCI": 0, "A_TN": 1, "A_QN": 2, "settled_cur": 3, "settled_old": 3}
@@ -85,8 +82,7 @@ def test_an_endpoint_exists_exactly_if_every_declared_cell_holds_a_query(ranks):
                     endpoint(name, ranks, metric=metric)
 
 
-@QUICK
-@given(cells(roles=(Role.HISTORICAL, Role.QUERY_NEWCOMER), least=1))
+@holds(cells(roles=(Role.HISTORICAL, Role.QUERY_NEWCOMER), least=1))
 def test_cells_weigh_the_same_and_repeating_a_cells_queries_changes_nothing(ranks):
     first = ranks[0]
     twice = np.tile(np.arange(len(first.cur)), 2)
@@ -98,8 +94,7 @@ def test_cells_weigh_the_same_and_repeating_a_cells_queries_changes_nothing(rank
             assert found.value == pytest.approx(np.mean([cell.value for cell in found.cells]), abs=1e-15)
 
 
-@QUICK
-@given(cells(roles=(Role.HISTORICAL,), least=1))
+@holds(cells(roles=(Role.HISTORICAL,), least=1))
 def test_displacement_is_never_negative_and_is_what_the_queries_lost(ranks):
     found = endpoint("D_MCI", ranks)
     for cell, each in zip(found.cells, ranks, strict=True):
@@ -107,8 +102,7 @@ def test_displacement_is_never_negative_and_is_what_the_queries_lost(ranks):
         assert cell.value == pytest.approx(tally([each]).mean_lost, abs=1e-15)
 
 
-@QUICK
-@given(cells(least=1), st.integers(0, 2**32))
+@holds(cells(least=1), st.integers(0, 2**32))
 def test_groups_partition_the_reciprocal_ranks(ranks, seed):
     rng = np.random.default_rng(seed)
     chosen = [rng.random(len(each.cur)) < 0.5 for each in ranks]
@@ -120,3 +114,9 @@ def test_groups_partition_the_reciprocal_ranks(ranks, seed):
     assert total.queries == sum(tally(part).queries for part in parts)
     assert total.places == sum(tally(part).places for part in parts)
     assert total.lost == pytest.approx(sum(tally(part).lost for part in parts), abs=1e-12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", holds.known)
+def test_the_same_at_length(name):
+    holds.at_length(name)

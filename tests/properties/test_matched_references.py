@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.growth import growing, random_model
+from tests.properties.lengths import Lengths
 
 from meor.cohort.matching import build_references
 from meor.cohort.newcomers import build_cohort
@@ -18,6 +18,7 @@ from meor.objective.variants import VARIANTS
 from meor.stream.structure import Structure
 from meor.typing import SIDES, Side, Split
 
+holds = Lengths(short=1000, long=20_000)
 graphs = st.builds(
     growing,
     st.integers(0, 10**6),
@@ -26,6 +27,9 @@ graphs = st.builds(
     n_relations=st.integers(1, 4),
     density=st.integers(1, 5),
 )
+
+
+kinds = st.sampled_from(sorted(VARIANTS))
 
 
 class Plain:
@@ -49,7 +53,8 @@ class Plain:
         return [e for e in range(self.n_old) if e != answer and asked[e] not in self.facts]
 
 
-def check(stream, run: int, signature: str) -> None:
+@holds(graphs, st.integers(0, 2**40), st.sampled_from(["all", "role"]))
+def test_references_obey_every_rule_of_matching(stream, run, signature):
     cohort = build_cohort(stream, 1, stream.snapshots[0].train[:4], run=run)
     references = build_references(cohort, Structure.through(stream, 1, signature), draws=3)  # type: ignore[arg-type]
     plain = {side: Plain(stream, side, signature) for side in SIDES}
@@ -79,22 +84,17 @@ def check(stream, run: int, signature: str) -> None:
                 assert len(set(fresh)) == len(fresh)  # no repetition until the cell is exhausted
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True)
-@given(graphs, st.integers(0, 2**40), st.sampled_from(["all", "role"]))
-def test_references_obey_every_rule_of_matching(stream, run, signature):
-    check(stream, run, signature)
+def ids_of(made: Comparison) -> tuple[np.ndarray, ...]:
+    drawn = made.references.draw(np.arange(len(made.cohort)))
+    return made.cohort.scale, made.cohort.n_newcomers, made.eligible, drawn.id, drawn.level
 
 
-@pytest.mark.long
-@settings(max_examples=20_000, deadline=None)
-@given(graphs, st.integers(0, 2**40), st.sampled_from(["all", "role"]))
-def test_references_obey_every_rule_of_matching_long(stream, run, signature):
-    check(stream, run, signature)
+def same(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
-@given(graphs, st.integers(0, 100), st.sampled_from(["negate", "permute", "randomise"]))
-def test_no_id_depends_on_a_score(stream, seed, change):
+@holds(graphs, st.integers(0, 100), st.sampled_from(["negate", "permute", "randomise"]), kinds)
+def test_no_id_depends_on_a_score(stream, seed, change, kind):
     """Scoring with any model leaves cohorts, matches, draws and scale samples alone, for every variant."""
     fact = stream.snapshots[0].train[:3]
     model = random_model(stream, "complex", seed)
@@ -103,20 +103,41 @@ def test_no_id_depends_on_a_score(stream, seed, change):
         other.relation.neg_()
     if change == "permute":
         other.entity.copy_(other.entity.flip(0))
-    ids = []
+    found = []
     for judged in (model, other):
-        for variant in VARIANTS.values():
-            made = Comparison.build(stream, 1, fact, run=seed, variant=variant)
-            penalty_records(made, judged)
-            index = np.arange(len(made.cohort))
-            drawn = made.references.draw(index)
-            ids.append((made.cohort.scale, made.cohort.n_newcomers, made.eligible, drawn.id, drawn.level))
-    n = len(VARIANTS)
-    for at in range(n):
-        assert all(np.array_equal(a, b) for a, b in zip(ids[at], ids[at + n], strict=True))
-    for name in ("mmr", "shuffled", "uncentered"):  # the very same references as MEOR
-        at = list(VARIANTS).index(name)
-        assert all(np.array_equal(a, b) for a, b in zip(ids[0], ids[at], strict=True))
+        made = Comparison.build(stream, 1, fact, run=seed, variant=VARIANTS[kind])
+        penalty_records(made, judged)
+        found.append(ids_of(made))
+    assert same(*found)
+
+
+@holds(graphs, st.integers(0, 2**40))
+def test_every_variant_of_a_pair_has_the_references_of_meor(stream, run):
+    fact = stream.snapshots[0].train[:3]
+    meor, *others = (
+        ids_of(Comparison.build(stream, 1, fact, run=run, variant=VARIANTS[name]))
+        for name in ("meor", "mmr", "shuffled", "uncentered")
+    )
+    assert all(same(meor, other) for other in others)
+    role = ids_of(Comparison.build(stream, 1, fact, run=run, variant=VARIANTS["uor"]))
+    assert same(meor[:3], role[:3])  # UOR has draws of its own and shares the rest
+
+
+@holds(graphs, st.integers(0, 2**40), st.randoms(use_true_random=False))
+def test_a_draw_depends_on_its_occurrence_alone(stream, run, random):
+    """Not on the other facts of the buffer, their order, or how often one is asked for."""
+    fact = stream.snapshots[0].train[:4]
+    order = random.choices(range(len(fact)), k=6)
+    structure = Structure.through(stream, 1)
+    whole, other = (
+        build_references(build_cohort(stream, 1, chosen, run=run), structure)
+        for chosen in (fact, fact[order])
+    )
+    index = np.array([2 * at + side for at in order for side in SIDES])
+    one, again = whole.draw(index), other.draw(np.arange(len(index)))
+    assert np.array_equal(one.id, again.id)
+    assert np.array_equal(one.level, again.level)
+    assert np.array_equal(whole.cohort.scale[index], other.cohort.scale)
 
 
 def test_members_of_an_exhausted_cell_repeat_evenly():
@@ -128,3 +149,9 @@ def test_members_of_an_exhausted_cell_repeat_evenly():
     assert set(count) == set(pool.tolist())
     expected = sum(count.values()) / len(pool)
     assert all(abs(value - expected) < 6 * np.sqrt(expected) for value in count.values())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", holds.known)
+def test_the_same_at_length(name):
+    holds.at_length(name)

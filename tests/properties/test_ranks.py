@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+import torch
 from hypothesis import strategies as st
 from tests import oracle
+from tests.properties.lengths import Lengths
 
 from meor.backbone import BACKBONES, Model
+from meor.errors import MemoryBudgetError
 from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, rank_update_with, resolve
+from meor.evaluation.rank import _SMALLEST_BLOCK as SMALLEST_BLOCK
 from meor.evaluation.rank import rank, rank_update
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Split
 
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-THOROUGH = settings(QUICK, max_examples=5000)
+holds = Lengths(short=2000, long=20_000)
 
 
 @dataclass
@@ -61,34 +64,29 @@ def cases(draw) -> Case:
     return Case(stream, model, draw(st.integers(0, len(stream.snapshots) - 1)), draw(st.sampled_from(SPLITS)))
 
 
-def check_against_a_sort(case: Case) -> None:
+@holds(cases())
+def test_ranks_equal_a_sort_by_score_and_id_in_both_universes(case):
     n_old, n_cur = case.sizes
     known = case.stream.prefix(case.update)
     for ranks in rank_update(case.stream, case.model, case.update, split=case.split):
-        asked = ranks.occurrences
-        judged = oracle.judge(case.model, asked, known, n_old, n_cur)
+        judged = oracle.judge(case.model, ranks.occurrences, known, n_old, n_cur)
         assert ranks.cur.tolist() == [each.cur for each in judged]
         assert ranks.old.tolist() == [each.old or 0 for each in judged]
-        has_old = asked.answer < n_old
+
+
+@holds(cases())
+def test_the_current_rank_is_the_old_rank_plus_the_newcomers_ahead(case):
+    n_old, n_cur = case.sizes
+    known = case.stream.prefix(case.update)
+    for ranks in rank_update(case.stream, case.model, case.update, split=case.split):
+        judged = oracle.judge(case.model, ranks.occurrences, known, n_old, n_cur)
+        has_old = ranks.occurrences.answer < n_old
         ahead = np.array([len(each.ahead) for each in judged], dtype=np.int64)
         assert (ranks.cur[has_old] == ranks.old[has_old] + ahead[has_old]).all()
+        assert (ranks.old[~has_old] == 0).all()
 
 
-@settings(QUICK, max_examples=500)
-@given(cases())
-def test_ranks_equal_a_sort_by_score_and_id_in_both_universes(case):
-    check_against_a_sort(case)
-
-
-@pytest.mark.long
-@THOROUGH
-@given(cases())
-def test_ranks_equal_a_sort_on_thousands_of_cases(case):
-    check_against_a_sort(case)
-
-
-@QUICK
-@given(cases())
+@holds(cases())
 def test_tie_rules_bracket_each_other_and_read_the_same_counts(case):
     n_old, n_cur = case.sizes
     for side in SIDES:
@@ -103,8 +101,7 @@ def test_tie_rules_bracket_each_other_and_read_the_same_counts(case):
         assert (rank_of[Ties.ID] <= rank_of[Ties.PESSIMISTIC]).all()
 
 
-@QUICK
-@given(cases())
+@holds(cases())
 def test_ties_by_id_give_every_candidate_of_a_query_a_rank_of_its_own(case):
     """Asked in turn about each entity with nothing known, ranks are a permutation: a total order."""
     n_old, n_cur = case.sizes
@@ -120,8 +117,7 @@ def test_ties_by_id_give_every_candidate_of_a_query_a_rank_of_its_own(case):
         assert sorted(ranks.old[:n_old].tolist()) == list(range(1, n_old + 1))
 
 
-@QUICK
-@given(cases(), st.sampled_from(list(FilterPrefix)))
+@holds(cases(), st.sampled_from(list(FilterPrefix)))
 def test_a_filter_never_removes_the_answer_and_never_worsens_a_rank(case, prefix):
     options = {"split": case.split, "filter_prefix": prefix}
     filtered = rank_update_with(case.stream, case.model, case.update, **options)
@@ -132,8 +128,7 @@ def test_a_filter_never_removes_the_answer_and_never_worsens_a_rank(case, prefix
         assert ((some.old == 0) == (every.old == 0)).all()
 
 
-@QUICK
-@given(cases())
+@holds(cases())
 def test_the_introduced_filter_is_the_filter_of_the_introducing_snapshot(case):
     n_old, n_cur = case.sizes
     options = {"split": case.split, "filter_prefix": FilterPrefix.INTRODUCED}
@@ -145,16 +140,61 @@ def test_the_introduced_filter_is_the_filter_of_the_introducing_snapshot(case):
             assert ranks.cur[row] == oracle.judge(case.model, one, known, n_old, n_cur)[0].cur
 
 
-@QUICK
-@given(cases(), st.sampled_from([-3, 2, 40]))
-def test_stretching_all_scores_changes_no_rank(case, power):
-    entity = 2.0**power if case.model.backbone.name == "transe" else 1.0
-    stretched = Model(case.model.backbone, case.model.entity * entity, case.model.relation * 2.0**power)
+def stretched(model: Model, power: int) -> Model:
+    """Scores times a power of two, to the bit."""
+    entity = 2.0**power if model.backbone.name == "transe" else 1.0
+    return Model(model.backbone, model.entity * entity, model.relation * 2.0**power)
+
+
+def cubed(model: Model) -> Model:
+    """Scores to the third: <a, b, c>^3 is the product of the rows' threefold Kronecker products."""
+    thrice = [
+        torch.stack([torch.kron(row, torch.kron(row, row)) for row in of])
+        for of in (model.entity, model.relation)
+    ]
+    return Model(model.backbone, *thrice)
+
+
+@holds(cases(), st.sampled_from([-3, 2, 40]))
+def test_a_monotone_transform_of_all_scores_changes_no_rank(case, power):
     before = rank_update(case.stream, case.model, case.update, split=case.split)
-    after = rank_update(case.stream, stretched, case.update, split=case.split)
-    for one, other in zip(before, after, strict=True):
-        assert one.cur.tolist() == other.cur.tolist()
-        assert one.old.tolist() == other.old.tolist()
+    others = [stretched(case.model, power)]
+    if case.model.backbone.name == "distmult":
+        others.append(cubed(case.model))
+    for model in others:
+        after = rank_update(case.stream, model, case.update, split=case.split)
+        for one, other in zip(before, after, strict=True):
+            assert one.cur.tolist() == other.cur.tolist()
+            assert one.old.tolist() == other.old.tolist()
+
+
+@holds(cases(), st.integers(0, 2**32))
+def test_neither_blocks_nor_screening_nor_company_changes_a_rank(case, seed):
+    """Queries, many times over and in any order, cut into the smallest blocks a budget may force."""
+    n_old, n_cur = case.sizes
+    known = EvaluationFilter.through(case.stream, case.update)
+    for side in SIDES:
+        asked = occurrences(case.stream, case.update, side, case.split)
+        if not len(asked):
+            continue
+        alone = [
+            rank(case.model, asked.select(np.array([at])), known, n_old, n_cur) for at in range(len(asked))
+        ]
+        order = np.random.default_rng(seed).integers(0, len(asked), 2 * SMALLEST_BLOCK + 7)
+        crowd = asked.select(order)
+        least = smallest_budget(case.model, crowd, known, n_old, n_cur)
+        for options in ({"memory": least}, {"screen": False}):
+            ranks = rank(case.model, crowd, known, n_old, n_cur, **options)
+            assert ranks.cur.tolist() == [int(alone[at].cur[0]) for at in order]
+            assert ranks.old.tolist() == [int(alone[at].old[0]) for at in order]
+
+
+def smallest_budget(model, asked, known, n_old, n_cur) -> int:
+    """What the refusal of an impossible budget says is needed."""
+    with pytest.raises(MemoryBudgetError) as refused:
+        rank(model, asked, known, n_old, n_cur, memory=1)
+    (needed,) = re.findall(r"needs ([\d,]+)", str(refused.value))
+    return int(needed.replace(",", ""))
 
 
 @pytest.mark.parametrize("name", sorted(BACKBONES))
@@ -176,3 +216,9 @@ def test_neither_budget_nor_screening_nor_order_changes_a_rank(name):
             assert (whole.cur == other.cur).all()
             assert (whole.old == other.old).all()
         assert (whole.cur[order] == mixed.cur).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", holds.known)
+def test_the_same_at_length(name):
+    holds.at_length(name)

@@ -11,6 +11,7 @@ import pytest
 from tests.run.test_runner import HASTY, StopAt, Stopped, stream, whole  # noqa: F401  (fixtures)
 from tests.tiny_run import each_step, results, tiny_config
 
+from meor.backbone import BACKBONES
 from meor.errors import RunError
 from meor.objective.variants import VARIANTS
 from meor.run.session import resume, start
@@ -22,6 +23,10 @@ PRESSED = ("refine.learning_rate=0.3", "refine.passes=4", "coefficient=5.0")
 """Newcomers that move fast enough to outrank, so that the penalty acts on the tiny stream."""
 
 
+def trained(name: str) -> bool:
+    return "optimizer" in name or name.endswith(".safetensors")
+
+
 def models_and_ranks(run: Path) -> dict[str, str]:
     return {name: value for name, value in results(run).items() if "records" not in name}
 
@@ -31,10 +36,32 @@ def events(run: Path, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("method", sorted(VARIANTS))
-def test_r3_a_coefficient_of_0_gives_the_bytes_of_replay(whole: Callable[..., Path], method: str) -> None:  # noqa: F811
-    replay = whole()
-    penalised = whole(f"method={method}", "coefficient=0")
+@pytest.mark.parametrize("backbone", sorted(BACKBONES))
+def test_r3_a_coefficient_of_0_gives_the_bytes_of_replay(
+    whole: Callable[..., Path],  # noqa: F811
+    backbone: str,
+    method: str,
+) -> None:
+    replay = whole(f"backbone={backbone}")
+    penalised = whole(f"backbone={backbone}", f"method={method}", "coefficient=0")
     assert models_and_ranks(penalised) == models_and_ranks(replay)
+
+
+@pytest.mark.parametrize("backbone", sorted(BACKBONES))
+def test_r3_calibration_trains_to_the_bytes_of_replay(
+    whole: Callable[..., Path],  # noqa: F811
+    backbone: str,
+) -> None:
+    """The sixth method has no coefficient: it transforms scores after training, so only ranks may differ."""
+    replay, calibrated = (
+        {
+            name: value
+            for name, value in results(whole(f"backbone={backbone}", *sets)).items()
+            if trained(name)
+        }
+        for sets in ((), ("method=calibration",))
+    )
+    assert calibrated == replay
 
 
 @pytest.mark.parametrize("method", ["meor", "mmr", "uncentered"])
