@@ -7,6 +7,7 @@ on two rows alone; so computing one occurrence again, in any company, gives the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,9 +31,7 @@ class Scratch:
     candidates: Candidates | None = None
     clumps: Clumps | None = None
     scattered: bool = False  # rows without clumps: not to be looked for again
-    pending: list[tuple[Tensor, Tensor]] = field(
-        default_factory=list
-    )  # rows and their gradient, not yet added
+    pending: list[Any] = field(default_factory=list)  # gradients on their way, by occurrence (`sparse`)
 
 
 @dataclass(frozen=True, slots=True)

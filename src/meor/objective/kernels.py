@@ -140,21 +140,28 @@ def by_row(start, column, slope_Q, row_start, query, entry):
 
 
 @njit(cache=True, parallel=True, fastmath=FAST)
-def row_gradients(
-    is_dot, touched, row_start, query, entry, weight, slope_Q, query_XW, place_Q, row_NW, gradient_KW
+def add_row_gradients(
+    is_dot, touched, row_start, query, entry, weight, slope_Q, query_XW, place_Q, row_NW, gradient_NW
 ):
-    """d loss / d newcomer rows that are touched at all, each summing its queries in order."""
-    for k in prange(len(touched)):
-        row, own = touched[k], gradient_KW[k]
-        own[:] = 0
-        for at in range(row_start[row], row_start[row + 1]):
-            q = query[at]
-            factor = slope_Q[q] * weight[entry[at]]
-            asked = query_XW[place_Q[q]]
-            if is_dot:
-                for i in range(own.shape[0]):
-                    own[i] += factor * asked[i]
-            else:
-                for i in range(own.shape[0]):
-                    side = asked[i] - row_NW[row, i]
-                    own[i] += factor * ((1.0 if side > 0 else 0.0) - (1.0 if side < 0 else 0.0))
+    """Add d loss / d newcomer rows that are touched at all, each summing its queries in order."""
+    for block in prange((len(touched) + 15) // 16):
+        own = np.empty(row_NW.shape[1], gradient_NW.dtype)
+        for row in touched[16 * block : 16 * block + 16]:
+            own[:] = 0
+            for at in range(row_start[row], row_start[row + 1]):
+                q = query[at]
+                _pull(is_dot, slope_Q[q] * weight[entry[at]], query_XW[place_Q[q]], row_NW[row], own)
+            for i in range(own.shape[0]):
+                gradient_NW[row, i] += own[i]
+
+
+@njit(cache=True, fastmath=FAST)
+def _pull(is_dot, factor, query, row, own):
+    """own += factor * ds/drow."""
+    if is_dot:
+        for i in range(own.shape[0]):
+            own[i] += factor * query[i]
+    else:
+        for i in range(own.shape[0]):
+            side = query[i] - row[i]
+            own[i] += factor * ((1.0 if side > 0 else 0.0) - (1.0 if side < 0 else 0.0))

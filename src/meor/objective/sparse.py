@@ -6,7 +6,7 @@ Loss and gradient are made together, as in `backbone.loss`: backward only hands 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,12 @@ from meor.backbone.outrankers import Outrankers, outrankers
 from meor.backbone.screen import Candidates
 from meor.objective.comparison import Comparison, require_finite
 from meor.objective.frozen import Frozen, Scratch
-from meor.objective.kernels import by_row, newcomer_pressures, row_gradients
+from meor.objective.kernels import add_row_gradients, by_row, newcomer_pressures
 from meor.typing import Floats, Ids
 
 MANY = 20_000  # newcomers: with fewer, the plain screen is as fast
 SEARCHES = 50  # steps that clumps must have lasted to be looked for again
-BYTES_AN_ENTRY = 64
+BYTES_AN_ENTRY = 16  # of an outranker found among clumps
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +187,12 @@ class _FromOutrankers(torch.autograd.Function):
     def backward(context: Any, *upstream: Tensor) -> Any:
         rows, frozen, parts = context.made_from
         factor = float(upstream[0])
-        found = [_gradient(frozen, pressed, factor * slope, part, rows) for part, pressed, slope in parts]
+        scaled = [(part, pressed, factor * slope) for part, pressed, slope in parts]
         if context.beside:
-            frozen.scratch.pending += found
+            frozen.scratch.pending += scaled
             return None, None, None, None, None, None
         gradient = torch.zeros_like(rows)
-        for touched, value in found:
-            gradient.index_add_(0, touched, value)
+        _add_gradients(frozen, scaled, rows, gradient)
         return gradient, None, None, None, None, None
 
 
@@ -201,36 +200,35 @@ def join_pending(frozen: Frozen) -> Callable[[Tensor], None]:
     """A hook of the newcomer rows: what the penalty left pending joins the gradient the host has given."""
 
     def join(rows: Tensor) -> None:
-        for touched, value in frozen.scratch.pending:
-            if rows.grad is None:  # the penalty was alone after all
-                rows.grad = torch.zeros_like(rows)
-            rows.grad.index_add_(0, touched, value)
+        if not frozen.scratch.pending:
+            return
+        if rows.grad is None:  # the penalty was alone after all
+            rows.grad = torch.zeros_like(rows)
+        _add_gradients(frozen, frozen.scratch.pending, rows.detach(), rows.grad)
         frozen.scratch.pending.clear()
 
     return join
 
 
-def _gradient(
-    frozen: Frozen, pressed: Pressed, slope: Floats, part: Ids, rows: Tensor
-) -> tuple[Tensor, Tensor]:
-    """d loss / d newcomer rows of some occurrences: the few rows that outrank anybody, and theirs."""
-    n_entries = len(pressed.column)
-    row_start = np.empty(len(rows) + 1, np.int64)
-    query, entry = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
-    by_row(pressed.start, pressed.column, slope, row_start, query, entry)
-    touched = np.flatnonzero(np.diff(row_start))
-    value = np.empty((len(touched), rows.shape[1]), rows.numpy().dtype)
-    row_gradients(
-        frozen.geometry is Geometry.DOT,
-        touched,
-        row_start,
-        query,
-        entry,
-        pressed.weight,
-        slope,
-        frozen.queries.row,
-        part,
-        rows.numpy(),
-        value,
-    )
-    return torch.from_numpy(touched), torch.from_numpy(value)
+def _add_gradients(
+    frozen: Frozen, parts: Sequence[tuple[Ids, Pressed, Floats]], rows: Tensor, gradient: Tensor
+) -> None:
+    """Add d loss / d newcomer rows of some occurrences, in place: only rows that outrank are touched."""
+    for part, pressed, slope in parts:
+        n_entries = len(pressed.column)
+        row_start = np.empty(len(rows) + 1, np.int64)
+        query, entry = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
+        by_row(pressed.start, pressed.column, slope, row_start, query, entry)
+        add_row_gradients(
+            frozen.geometry is Geometry.DOT,
+            np.flatnonzero(np.diff(row_start)),
+            row_start,
+            query,
+            entry,
+            pressed.weight,
+            slope,
+            frozen.queries.row,
+            part,
+            rows.numpy(),
+            gradient.numpy(),
+        )
