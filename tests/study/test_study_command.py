@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import contextlib
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,3 +79,49 @@ def test_what_is_wrong_is_said_in_one_line(arguments: list[str], told: str) -> N
     assert code == 2
     assert told in error
     assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_study_that_is_asked_to_end_takes_its_workers_with_it(tmp_path, stop):
+    command = [sys.executable, "-c", "from meor.cli import main; main()", "study", "primary"]
+    command += [
+        "--stream",
+        "world",
+        "--pairs",
+        "4",
+        "--workers",
+        "2",
+        "--rule",
+        "balance",
+        "--set",
+        "dim=200",
+    ]
+    study = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache")],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "out").glob("runs/*/pair-*/replay/log.jsonl")):
+        assert study.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    study.send_signal(stop)
+    assert study.wait(60) == 130
+    assert "interrupted" in study.stderr.read()
+    for _ in range(100):
+        if not _alive_in_session(study.pid):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"still there: {_alive_in_session(study.pid)}")
+
+
+def _alive_in_session(leader):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state != "Z" and int(stat.parent.name) != leader:
+                found.append(int(stat.parent.name))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -97,9 +98,15 @@ def command(
         keep_weights=weights,
     )
     chosen = executor_of(executor, workers)
+    signal.signal(signal.SIGTERM, _stop)
     with observer(Console(stderr=True), chosen.workers, quiet=quiet) as shown:
         found = conduct(plan, target, executor=chosen, means=means, observer=shown)
     _conclude(target, found, holm=holm, quiet=quiet)
+
+
+def _stop(*_: object) -> None:
+    """A study that is asked to end takes its workers with it."""
+    raise KeyboardInterrupt
 
 
 def _conclude(out: Path, found: Findings, *, holm: bool, quiet: bool) -> None:

@@ -67,7 +67,17 @@ class Processes:
                 pre_dispatch="all",
                 return_as="generator_unordered",
             )(delayed(run_cell)(task) for task in tasks)
-        yield from found
+        try:
+            yield from found
+        except (KeyboardInterrupt, GeneratorExit):
+            _kill_workers()  # they would finish their runs unseen; the same command goes on with them
+            raise
+
+
+def _kill_workers() -> None:
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=False, kill_workers=True)
 
 
 class Dask:
