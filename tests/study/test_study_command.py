@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import subprocess
 import sys
 import time
@@ -81,8 +80,7 @@ def test_what_is_wrong_is_said_in_one_line(arguments: list[str], told: str) -> N
     assert len(error.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-def test_a_study_that_is_asked_to_end_takes_its_workers_with_it(tmp_path, stop):
+def test_a_study_that_is_asked_to_end_takes_its_workers_with_it(tmp_path):
     command = [sys.executable, "-c", "from meor.cli import main; main()", "study", "primary"]
     command += [
         "--stream",
@@ -107,7 +105,7 @@ def test_a_study_that_is_asked_to_end_takes_its_workers_with_it(tmp_path, stop):
         assert study.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    study.send_signal(stop)
+    study.terminate()
     assert study.wait(60) == 130
     assert "interrupted" in study.stderr.read()
     for _ in range(100):
