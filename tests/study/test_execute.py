@@ -94,7 +94,9 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
         worker = ("worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
         workers = [begin(*worker), begin(*worker)]
         deadline = time.monotonic() + 60
-        while not address.is_file():
+        while not (
+            address.is_file() and address.read_text().endswith("}")
+        ):  # it is there before it is written
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no scheduler came up; see {folder}")
             time.sleep(0.05)
