@@ -18,7 +18,7 @@ from numba import njit, prange
 
 from meor.backbone.kernels import FAST
 from meor.backbone.outrankers import Outrankers, Queries
-from meor.backbone.screen import LARGEST, SMALLEST, UNIT32, Array, exact, is_known
+from meor.backbone.screen import LARGEST, UNIT32, Array, exact, is_known, sizes_fit_float32
 from meor.random import generator
 from meor.typing import Floats, Ids
 
@@ -81,7 +81,8 @@ class Clumps:
         narrow = queries.row.take(queries.place, 0).astype(np.float32)
         norm = np.linalg.norm(self.centre, axis=1).astype(np.float64) * HAIR
         size = np.linalg.norm(narrow, axis=1) * np.float32(HAIR)
-        if not (_fits(norm) and _fits(size)):
+        width = row_NW.shape[1]
+        if not (sizes_fit_float32(norm.max(), width) and sizes_fit_float32(size.max(initial=0.0), width)):
             return None
         tile = torch.mm(torch.from_numpy(self.centre), torch.from_numpy(narrow).T).numpy()
         entry_query, entry_row, entry_score = (
@@ -163,11 +164,6 @@ class Clumps:
             np.concatenate([part.column for part in parts]),
             np.concatenate([part.score for part in parts]),
         )
-
-
-def _fits(norm: Floats) -> bool:
-    largest = norm.max(initial=0.0)
-    return bool(largest < LARGEST and (largest == 0 or largest > SMALLEST * 1024))
 
 
 def _project(row_NW: Array) -> Array:

@@ -17,7 +17,7 @@ from numba import njit, prange
 from meor.backbone.base import Geometry
 from meor.backbone.coarse import Coarse, coarse_products
 from meor.backbone.kernels import FAST
-from meor.backbone.screen import LANES, Array, Candidates, band, exact, is_known
+from meor.backbone.screen import LANES, Array, Candidates, band, exact, is_known, narrow_towards
 from meor.typing import Floats, Ids
 
 TILE_BYTES = 2**25
@@ -137,18 +137,16 @@ def _bound(candidates: Candidates, queries: Queries, threshold: Floats, screened
         inverse = (1 + 1e-6) / theirs.step.astype(np.float64)
         over_error = inverse * (theirs.size + theirs.error)
         over_norm = inverse * (theirs.error + 1e-6 * theirs.size)
-        low = _below(threshold / theirs.step)
-        return Bound(mine.step, mine.error, mine.size, _above(over_error), _above(over_norm), low)
+        return Bound(
+            mine.step,
+            mine.error,
+            mine.size,
+            narrow_towards(over_error, np.inf),
+            narrow_towards(over_norm, np.inf),
+            narrow_towards(threshold / theirs.step, -np.inf),
+        )
     low, high = band(candidates, queries.size, threshold, 0, n_columns)
     return Bound(one_C, none_C, none_C, none_Q, none_Q, low if candidates.geometry is Geometry.DOT else -high)
-
-
-def _below(value: Floats) -> Array:
-    return np.nextafter(value.astype(np.float32), np.float32(-np.inf))
-
-
-def _above(value: Floats) -> Array:
-    return np.nextafter(value.astype(np.float32), np.float32(np.inf))
 
 
 def _tile(candidates: Candidates, queries: Queries, screened: bool) -> Array:

@@ -68,9 +68,7 @@ class Candidates:
 
     geometry: Geometry
     row: Floats  # [E, W] float64
-    screened: (
-        torch.Tensor | Array | Coarse | None
-    )  # float32 [E, W] or bytes for DOT, [blocks, W, LANES] for L1
+    screened: torch.Tensor | Array | Coarse | None  # DOT: float32 [E, W] or bytes; L1: [blocks, W, LANES]
     size: Floats  # [E] L2 norm (DOT) or L1 norm (L1)
 
     @classmethod
@@ -93,7 +91,7 @@ class Candidates:
         if coarse and screen and geometry is Geometry.DOT and fits_bytes(row.shape[1]):
             held = into.screened if into is not None and isinstance(into.screened, Coarse) else None
             rounded = Coarse.of(row, held)
-            fits = _sizes_fit_float32(rounded.size.max(initial=0.0), row.shape[1])
+            fits = sizes_fit_float32(rounded.size.max(initial=0.0), row.shape[1])
             return cls(geometry, row, rounded if fits else None, rounded.size)
         reusable = (
             into is not None and into.row.shape == row.shape and isinstance(into.screened, torch.Tensor)
@@ -101,7 +99,7 @@ class Candidates:
         narrow = into.screened.numpy() if reusable else np.empty(row.shape, np.float32)  # type: ignore[union-attr]
         size = np.empty(len(row))
         _narrow_rows(geometry is Geometry.DOT, row, narrow, size)
-        if not (screen and len(row) and _sizes_fit_float32(size.max(), row.shape[1])):
+        if not (screen and len(row) and sizes_fit_float32(size.max(), row.shape[1])):
             return cls(geometry, row, None, size)
         if geometry is Geometry.DOT or not lanes:
             return cls(geometry, row, torch.from_numpy(narrow), size)
@@ -142,7 +140,7 @@ def _within_float32(largest: float) -> bool:
     return bool(largest < LARGEST and (largest == 0 or largest > SMALLEST))
 
 
-def _sizes_fit_float32(largest: float, width: int) -> bool:
+def sizes_fit_float32(largest: float, width: int) -> bool:
     """No magnitude exceeds its row's norm, and the norm is at most `width` times the largest one.
 
     A NaN anywhere makes the largest norm NaN, which fits nowhere.
@@ -224,9 +222,9 @@ def band(
     else:
         centre = -threshold
         slack = UNIT32 * 1.01 * (size + largest) + 2 * relative * centre + underflow
-    return _narrow(centre - slack, -np.inf), _narrow(centre + slack, np.inf)
+    return narrow_towards(centre - slack, -np.inf), narrow_towards(centre + slack, np.inf)
 
 
-def _narrow(value: Floats, towards: float) -> Array:
-    """To float32, rounded outwards so that the band only widens."""
+def narrow_towards(value: Floats, towards: float) -> Array:
+    """To float32, rounded outwards so that a bound only widens."""
     return np.nextafter(value.astype(np.float32), np.float32(towards))

@@ -51,11 +51,7 @@ def unpack(archive: Path, entry: Entry, target: Path) -> None:
         missing = _unpack(members, entry, target, archive, limit)
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise StreamError(f"is no whole archive ({error})", remedy=_REMEDY, path=archive.name) from error
-    except (
-        NotImplementedError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # packed or encrypted in ways we do not read
+    except (RuntimeError, ValueError) as error:  # packed or encrypted in ways we do not read
         raise StreamError(f"cannot be unpacked ({error})", remedy=_REMEDY, path=archive.name) from error
     if missing:
         problem = f"holds {len(entry.files) - len(missing)} of the {len(entry.files)} files of {entry.name}"
