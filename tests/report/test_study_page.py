@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from meor.report.gather import page_of
 from meor.report.html import render
 from meor.report.page import Commands, Page, Prose, Table
 from meor.report.study_data import read_study
+from meor.run.validated import Candidate
 from meor.study.effects import compare
 from meor.study.paper import paper_tables
 from meor.study.plan import Study
-from meor.study.rows import read_rows, write_rows
+from meor.study.rows import Group, read_rows, write_rows
+from meor.study.selection import Choice
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +127,31 @@ def test_a_sampled_study_says_so_under_its_tables_and_where_it_says_how_it_was_m
     assert any(isinstance(block, Prose) and "evaluation.sample" in block.text for block in made.blocks)
     (tmp_path / "study.yaml").unlink()
     assert "seeded sample" not in render(page_of(tmp_path))
+
+
+def test_the_validated_choice_shows_what_it_was_chosen_from_and_an_end_of_the_grid(tmp_path: Path) -> None:
+    write_rows(tmp_path / "runs.parquet", invented_rows())
+    group = Group("ENTITY", "complex", "replay", "practical")
+    replay = Candidate(0.0, 0.13, 0.17)
+    tried = (Candidate(1.0, 0.14, 0.18), Candidate(300.0, 0.15, 0.19))
+    kept = [
+        asdict(Choice(group, "meor", 300.0, replay, tried, (9,))),
+        asdict(Choice(group, "uor", 1.0, replay, tried[:1], (9,))),  # its second run failed
+        asdict(Choice(group, "mmr", 0.0, replay, tried, (9,))),
+    ]
+    (tmp_path / "selection.json").write_text(json.dumps(kept))
+    shown = next(table for table in tables(page_of(tmp_path), "made") if "validated" in table.caption)
+    meor, uor, mmr = shown.rows
+    assert [column.title for column in shown.columns[2:]] == ["replay", "×1", "×300", "taken"]
+    assert [(cell.text, cell.below, cell.tone) for cell in meor[2:5]] == [
+        ("0.1300", "0.1700", ""),
+        ("0.1400", "0.1800", ""),
+        ("0.1500", "0.1900", "good"),
+    ]
+    assert [row[-1].text for row in shown.rows[:2]] == ["×300", "×1"]
+    assert uor[4].text == "--"
+    assert "not used" in mmr[-1].text
+    assert "MEOR: the largest multiple on offer" in shown.note
 
 
 def test_failed_cells_are_named(page: Page) -> None:

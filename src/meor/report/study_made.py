@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from meor.evaluation.calibration_grid import MARGIN
 from meor.report.page import Block, Cell, Column, Commands, Prose, Section, Table
 from meor.report.paper_beside import beside_paper
 from meor.report.provenance import provenance
@@ -73,18 +76,49 @@ def _command(data: StudyData) -> tuple[str, str]:
 
 
 def _selection(data: StudyData) -> Table:
-    rows = []
-    for each in data.selection:
-        multiple = float(each["multiple"])
-        chosen = f"×{multiple:g}" if multiple else "none kept newcomers: penalty not used"
-        rows.append((Cell(method_name(str(each["method"]))), Cell(str(Group(**each["group"]))), Cell(chosen)))
-    columns = (Column("method"), Column("setting"), Column("multiple of the balanced coefficient"))
+    """What each multiple gave on validation facts, and which was taken."""
+    tried = sorted({one["multiple"] for each in data.selection for one in each["candidates"]})
+    columns = (
+        *(Column("method"), Column("setting"), Column("replay", numeric=True)),
+        *(Column(f"×{multiple:g}", numeric=True) for multiple in tried),
+        Column("taken"),
+    )
+    rows = tuple(_selected(each, tried) for each in data.selection)
+    note = (
+        "Validation H_cur, and A_TN below it. Taken is the highest H_cur among the multiples whose A_TN is "
+        f"no more than {MARGIN:g} below replay’s."
+    )
+    ends = dict.fromkeys(
+        method_name(each["method"]) for each in data.selection if tried and each["multiple"] == tried[-1]
+    )
+    if ends:
+        note += f" {', '.join(ends)}: the largest multiple on offer was taken, so a larger one may give more."
     return Table(
-        "The validated rule: chosen on validation facts of pairs outside the study",
+        "The validated rule: multiples of the balanced coefficient, on pairs outside the study",
         columns,
-        tuple(rows),
+        rows,
+        note,
         folded=True,
     )
+
+
+def _selected(choice: Mapping[str, Any], tried: Sequence[float]) -> tuple[Cell, ...]:
+    found = {one["multiple"]: one for one in choice["candidates"]}
+    taken = choice["multiple"]
+    return (
+        Cell(method_name(choice["method"])),
+        Cell(str(Group(**choice["group"]))),
+        _judged(choice["replay"]),
+        *(_judged(found.get(multiple), "good" if multiple == taken else "") for multiple in tried),
+        Cell(f"×{taken:g}" if taken else "none kept newcomers: penalty not used", taken),
+    )
+
+
+def _judged(candidate: Mapping[str, float] | None, tone: str = "") -> Cell:
+    if candidate is None:
+        return Cell("--")  # its run failed
+    cur, acquired = candidate["H_cur"], candidate["A_TN"]
+    return Cell(number(cur), cur, tone, below=number(acquired))
 
 
 def _balanced(data: StudyData) -> Table:

@@ -14,6 +14,7 @@ from meor.errors import StudyError
 from meor.evaluation.rank import DEFAULT_MEMORY
 from meor.run.checkpoint import to_json
 from meor.run.disk import Disk, commit_file
+from meor.run.validated import MULTIPLES
 from meor.study.cell import MARK, Outcome, Task
 from meor.study.coefficient import KeptBalance, read_balance
 from meor.study.execute import Executor, Serial
@@ -161,6 +162,11 @@ class _Conductor:
                 if choice.multiple == 0.0:
                     self.observer.say(
                         f"{group}: no multiple of {method} kept A_TN on validation facts; coefficient 0"
+                    )
+                elif choice.multiple == MULTIPLES[-1]:
+                    self.observer.say(
+                        f"{group}: {method} takes the largest multiple on offer, {choice.multiple:g}; "
+                        "a larger one may give more"
                     )
         return tuple(found)
 
