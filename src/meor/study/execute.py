@@ -7,6 +7,7 @@ any result: every draw is addressed, and cells share nothing but finished runs.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
@@ -60,6 +61,8 @@ class Processes:
     def _once(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         from joblib import Parallel, delayed, parallel_config
 
+        # loky replaces a worker that holds much more than after its first cell: harmless, and no news
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
         with parallel_config(backend="loky", inner_max_num_threads=1):
             found = Parallel(
                 n_jobs=min(self.workers, max(len(tasks), 1)),
