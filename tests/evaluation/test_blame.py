@@ -32,14 +32,21 @@ def test_every_newcomer_is_blamed_for_exactly_the_answers_it_stands_before(name,
             for ranks in rank_update_with(stream, model, update, filter_prefix=prefix):
                 asked = ranks.occurrences
                 expected = np.zeros(len(stream.newcomers(update)), dtype=int)
+                dearest = [(0.0, -1)] * len(expected)
                 for row in np.flatnonzero(asked.role == Role.HISTORICAL):
                     one = asked.select(np.array([row]))
                     known = _known(stream, update, asked.snapshot[row], prefix)
                     n_old, n_cur = stream.entity_counts[update - 1], stream.entity_counts[update]
                     for e in oracle.judge(model, one, known, n_old, n_cur)[0].ahead:
                         expected[e - n_old] += 1
+                        old, cur = ranks.old[row], ranks.cur[row]
+                        share = (1 / old - 1 / cur) / (cur - old)
+                        dearest[e - n_old] = max(
+                            dearest[e - n_old], (share, row), key=lambda each: (each[0], -each[1])
+                        )
                 found = blame(stream, model, ranks, filter_prefix=prefix)
                 assert found.displaced.tolist() == expected.tolist()
+                assert found.dearest.tolist() == [row for _, row in dearest]
                 assert found.charge.sum() == pytest.approx(displacement.tally([ranks]).lost, abs=1e-12)
 
 
@@ -50,6 +57,7 @@ def test_blame_does_not_depend_on_the_byte_budget():
         whole, tiny = blame(stream, model, ranks), blame(stream, model, ranks, memory=1)
         assert whole.displaced.tobytes() == tiny.displaced.tobytes()
         assert whole.charge.tobytes() == tiny.charge.tobytes()
+        assert whole.dearest.tobytes() == tiny.dearest.tobytes()
 
 
 def test_the_worst_answers_name_their_newcomers_strongest_first():

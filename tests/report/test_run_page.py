@@ -13,6 +13,7 @@ from tests.report.conftest import SMALL, relist
 
 from meor.errors import InputError
 from meor.objective.records import penalty_records
+from meor.report.culprits import named
 from meor.report.evidence import gather, losses, ranks_of
 from meor.report.gather import page_of
 from meor.report.html import render
@@ -53,6 +54,11 @@ def test_the_named_newcomers_stand_before_the_answer_and_the_example_is_a_real_q
     assert found.worst
     assert all(len(each.newcomers) == each.cur - each.old for each in found.worst)
     assert found.charged_of == (found.total.displaced, found.total.displaced)
+    told = named(view, view.stream(), [each.harm for each in found.culprits])
+    assert told
+    for culprit, harm in zip(found.culprits, told, strict=True):
+        assert culprit.newcomer.id in harm.newcomers
+        assert harm.share * culprit.newcomer.displaced >= culprit.newcomer.charge * (1 - 1e-12)
     first = next(
         each for each in found.ranks if each.occurrences.side == (0 if found.example.head_missing else 1)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,39 @@ def test_the_sentence_states_the_main_effect_with_its_bound(page: Page, study_fo
     assert f"+{found.mean:.4f}" in page.sentence
     assert f"+{found.lower:.4f}" in page.sentence
     assert "below Uncentered" in page.sentence
+
+
+def test_each_rule_has_its_own_sentence_panel_and_card(tmp_path: Path) -> None:
+    plain = [row for row in invented_rows() if row.multiple in (None, 1.0)]
+    other = [
+        replace(row, coefficient_rule="validated", H_cur=row.H_cur + 0.05, D_MCI=row.D_MCI - 0.05)
+        for row in plain
+        if row.coefficient_rule == "balance"
+    ]
+    write_rows(tmp_path / "runs.parquet", [*plain, *other])
+    page = page_of(tmp_path)
+    for rule, words in (("balance", "the balanced coefficient"), ("validated", "the validated coefficient")):
+        found = compare([*plain, *other], plain[0].group, rule, "meor", "replay")["H_cur"]
+        assert f"+{found.mean:.4f}" in page.sentence
+        assert words in page.sentence
+    first = page.cards.cards[0]
+    assert first.spread.startswith("balance: ")
+    assert [text.partition(":")[0] for text in first.besides] == ["validated"]
+
+
+def test_many_settings_are_counted_and_not_averaged(tmp_path: Path) -> None:
+    rows = [
+        row
+        for stream in ("FBInc-S", "FBInc-L")
+        for row in invented_rows(stream)
+        if row.method in ("replay", "meor") and row.multiple in (None, 1.0)
+    ]
+    write_rows(tmp_path / "runs.parquet", rows)
+    page = page_of(tmp_path)
+    assert page.sentence.startswith("Of 2 settings, MEOR against replay clearly raises H_cur in 2 and lowers")
+    assert "H_old in 2 of 2" in page.sentence
+    assert not page.cards.cards
+    assert '<dl class="cards">' not in render(page)
 
 
 def test_every_effect_of_the_table_is_that_of_the_rows(page: Page, study_folder: Path) -> None:

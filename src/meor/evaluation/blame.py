@@ -25,7 +25,7 @@ from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SPLITS, Floats, Ids, Role, Split
 
-_BYTES_A_PAIR = 48  # a query and a newcomer ahead of it: ids, score, charge, and their copies
+_BYTES_A_PAIR = 72  # a query and a newcomer ahead of it: ids, score, charge, their order, and their copies
 _LARGEST_BLOCK = 4096  # queries
 
 
@@ -37,6 +37,7 @@ class Blame:
     first: int  # id of the first newcomer
     displaced: Ids  # [N] answers it stands ahead of
     charge: Floats  # [N] its share of their lost reciprocal rank, split evenly among those ahead
+    dearest: Ids  # [N] row of the ranks in which that share is largest, the first of equals; -1: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,10 @@ def blame(
     newcomers = stream.newcomers(update)
     displaced = np.zeros(len(newcomers), dtype=np.int64)
     charge = np.zeros(len(newcomers))
-    chosen = select(ranks, (ranks.occurrences.role == Role.HISTORICAL) & (ranks.cur > ranks.old))
+    dearest = np.full(len(newcomers), -1, dtype=np.int64)
+    largest = np.zeros(len(newcomers))
+    lost = np.flatnonzero((ranks.occurrences.role == Role.HISTORICAL) & (ranks.cur > ranks.old))
+    chosen = select(ranks, lost)
     asked = chosen.occurrences
     share = (1 / chosen.old - 1 / chosen.cur) / (chosen.cur - chosen.old)
     for rows, known in filter_parts(stream, asked, filter_prefix, filter_splits):
@@ -74,9 +78,20 @@ def blame(
             size = np.diff(found.start)
             _require_agreement(asked, found.query, size, (chosen.cur - chosen.old)[found.query])
             # add.at adds one by one in order: how queries are cut into blocks cannot change a bit.
-            np.add.at(displaced, found.id - newcomers.start, 1)
-            np.add.at(charge, found.id - newcomers.start, np.repeat(share[found.query], size))
-    return Blame(update, newcomers.start, displaced, charge)
+            ids, shares = found.id - newcomers.start, np.repeat(share[found.query], size)
+            np.add.at(displaced, ids, 1)
+            np.add.at(charge, ids, shares)
+            _keep_largest(largest, dearest, ids, shares, np.repeat(lost[found.query], size))
+    return Blame(update, newcomers.start, displaced, charge, dearest)
+
+
+def _keep_largest(largest: Floats, dearest: Ids, ids: Ids, shares: Floats, rows: Ids) -> None:
+    """Remember the row of each newcomer's largest share; of equal shares the first row."""
+    order = np.lexsort((-rows, shares))  # what is assigned last stays
+    here, row = np.zeros_like(largest), np.full_like(dearest, -1)
+    here[ids[order]], row[ids[order]] = shares[order], rows[order]
+    better = (here > largest) | ((here == largest) & (row >= 0) & (row < dearest))
+    largest[better], dearest[better] = here[better], row[better]
 
 
 def name_newcomers(

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meor.evaluation.rank import Ranks
-from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
 from meor.stream.structure import Structure
 from meor.typing import Floats, Ids, Role, Side
@@ -64,6 +63,11 @@ class Displaced:
     def lost(self) -> float:
         return 1 / self.old - 1 / self.cur
 
+    @property
+    def share(self) -> float:
+        """What each newcomer ahead is charged with."""
+        return self.lost / (self.cur - self.old)
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -88,7 +92,7 @@ def worst(ranks: Iterable[Ranks], limit: int = 10) -> tuple[Displaced, ...]:
         rows = np.flatnonzero((asked.role == Role.HISTORICAL) & (each.cur > each.old))
         old, cur = each.old[rows], each.cur[rows]
         order = np.lexsort((rows, old - cur, 1 / cur - 1 / old))[:limit]
-        found.extend(_displaced(asked, int(rows[i]), int(old[i]), int(cur[i])) for i in order)
+        found.extend(displaced_at(each, int(row)) for row in rows[order])
     return tuple(sorted(found, key=lambda each: (-each.lost, each.old - each.cur))[:limit])
 
 
@@ -110,9 +114,18 @@ def tables(stream: Stream, ranks: Sequence[Ranks]) -> tuple[Table, ...]:
     return tuple(Table(name, _tally_by(ranks, columns)) for name, columns in keys.items())
 
 
-def _displaced(asked: Occurrences, row: int, old: int, cur: int) -> Displaced:
+def displaced_at(ranks: Ranks, row: int) -> Displaced:
+    """The answer of one query."""
+    asked = ranks.occurrences
     head, relation, tail = (int(part) for part in asked.fact[row])
-    return Displaced(asked.update, asked.side, int(asked.snapshot[row]), (head, relation, tail), old, cur)
+    return Displaced(
+        asked.update,
+        asked.side,
+        int(asked.snapshot[row]),
+        (head, relation, tail),
+        int(ranks.old[row]),
+        int(ranks.cur[row]),
+    )
 
 
 def _historical(ranks: Iterable[Ranks]) -> tuple[Ids, Ids]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from meor.errors import EmptyCellError, NonFiniteError
 from meor.evaluation.rank import Ranks
-from meor.typing import SIDES, Role, Side
+from meor.typing import SIDES, Ids, Role, Side
 
 RankArray = NDArray[np.int64] | NDArray[np.float64]
 """Ranks are integers; halves occur under the realistic tie rule only."""
@@ -137,8 +137,8 @@ def to_json(by_split: Mapping[str, Mapping[str, Endpoint | Undefined]]) -> dict[
     }
 
 
-def select(ranks: Ranks, chosen: NDArray[np.bool_]) -> Ranks:
-    """The ranks of some queries."""
+def select(ranks: Ranks, chosen: NDArray[np.bool_] | Ids) -> Ranks:
+    """The ranks of some queries, by mask or by row."""
     return replace(
         ranks,
         occurrences=ranks.occurrences.select(chosen),

@@ -4,38 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from meor.evaluation.audit import Newcomer
 from meor.evaluation.blame import blame, name_newcomers
-from meor.evaluation.displacement import Displaced
+from meor.evaluation.displacement import Displaced, displaced_at
 from meor.evaluation.endpoints import select
 from meor.evaluation.rank import Ranks
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
-from meor.typing import Floats, Role, Side, Split
-
-HARMS = 2
-"""Questions named beside a newcomer."""
+from meor.typing import Floats, Role, Split
 
 CHARGED = 40_000
 """Displaced queries whose newcomers are counted; beyond, those that lost most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Harm:
-    """One old query that a newcomer passed."""
-
-    fact: tuple[int, int, int]
-    side: Side
-    old: int
-    cur: int
-
-    @property
-    def answer(self) -> int:
-        return self.fact[self.side.answer_column]
 
 
 def named(view: RunView, stream: Stream, found: Sequence[Displaced]) -> tuple[Displaced, ...]:
@@ -60,44 +43,53 @@ def varied(found: Sequence[Displaced], limit: int) -> tuple[Displaced, ...]:
     return tuple(chosen)
 
 
-def harms_of(newcomers: Sequence[Newcomer], found: Sequence[Displaced]) -> dict[int, tuple[Harm, ...]]:
-    harms: dict[int, list[Harm]] = {each.id: [] for each in newcomers}
-    for each in found:
-        for entity in each.newcomers:
-            mine = harms.get(entity)
-            if mine is not None and len(mine) < HARMS:
-                mine.append(Harm(each.fact, each.side, each.old, each.cur))
-    return {entity: tuple(mine) for entity, mine in harms.items()}
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """A newcomer, and the one old answer that it costs most."""
+
+    newcomer: Newcomer
+    harm: Displaced
 
 
-def newcomers_of(
+def culprits(
     view: RunView, stream: Stream, ranks: Sequence[Ranks], limit: int
-) -> tuple[tuple[Newcomer, ...], tuple[int, int]]:
-    """The newcomers that stand before most old answers, and how many queries that was counted on."""
+) -> tuple[tuple[Culprit, ...], tuple[int, int]]:
+    """The newcomers that cost most, and how many displaced queries that was counted on, of how many."""
     lost = [np.where(each.occurrences.role == Role.HISTORICAL, _lost(each), 0.0) for each in ranks]
     everything = np.concatenate(lost)
     displaced = int(np.count_nonzero(everything > 0))
     least = 0.0
     if displaced > CHARGED:
         least = float(np.partition(everything, len(everything) - CHARGED)[len(everything) - CHARGED])
-    found: dict[int, Newcomer] = {}
+    found: dict[int, Culprit] = {}
     charged = 0
     for each, mine in zip(ranks, lost, strict=True):
-        chosen = (mine > 0) & (mine >= least)
-        charged += int(np.count_nonzero(chosen))
-        update = each.occurrences.update
-        told = blame(stream, view.model(update), select(each, chosen), filter_splits=_filter_splits(view))
+        chosen = select(each, (mine > 0) & (mine >= least))
+        charged += len(chosen.cur)
+        told = blame(
+            stream,
+            view.model(each.occurrences.update),
+            chosen,
+            filter_splits=_filter_splits(view),
+        )
         for index in np.flatnonzero(told.displaced):
             entity = told.first + int(index)
-            before = found.get(entity, Newcomer(entity, update, 0, 0.0))
-            found[entity] = Newcomer(
-                entity,
-                update,
-                before.displaced + int(told.displaced[index]),
-                before.charge + float(told.charge[index]),
-            )
-    most = sorted(found.values(), key=lambda each: (-each.charge, -each.displaced, each.id))[:limit]
-    return tuple(most), (charged, displaced)
+            seen = Newcomer(entity, told.update, int(told.displaced[index]), float(told.charge[index]))
+            harm = displaced_at(chosen, int(told.dearest[index]))
+            found[entity] = _together(found.get(entity), Culprit(seen, harm))
+    most = sorted(
+        found.values(), key=lambda each: (-each.newcomer.charge, -each.newcomer.displaced, each.newcomer.id)
+    )
+    return tuple(most[:limit]), (charged, displaced)
+
+
+def _together(before: Culprit | None, now: Culprit) -> Culprit:
+    """What a newcomer does on both sides, with the worse of its harms."""
+    if before is None:
+        return now
+    one, two = before.newcomer, now.newcomer
+    both = Newcomer(one.id, one.update, one.displaced + two.displaced, one.charge + two.charge)
+    return replace(max(before, now, key=lambda each: each.harm.share), newcomer=both)
 
 
 def _lost(ranks: Ranks) -> Floats:

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from meor.errors import MeorError
-from meor.evaluation.audit import Newcomer
 from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
 from meor.evaluation.rank import Ranks
-from meor.report.culprits import Harm, harms_of, named, newcomers_of, varied
+from meor.report.culprits import Culprit, culprits, named, varied
 from meor.report.drawings import Crowd
 from meor.report.figures import Loss, Step
 from meor.report.words import without_places
@@ -27,7 +26,7 @@ LISTED = 12
 """Displaced answers and newcomers that a report names."""
 
 SEARCHED = 600
-"""Worst cases in which the harm of a listed newcomer is looked for."""
+"""Worst cases from which those of different answers are taken."""
 
 SMALL = 5e-4
 """Changes among old entities below this are not drawn."""
@@ -51,10 +50,9 @@ class Evidence:
     steps: tuple[Step, ...]
     example: Example | None
     worst: tuple[Displaced, ...]
-    newcomers: tuple[Newcomer, ...]
+    culprits: tuple[Culprit, ...]
     tables: tuple[Table, ...]
     charged_of: tuple[int, int]  # displaced queries that were charged, of so many
-    harms: Mapping[int, tuple[Harm, ...]]  # by newcomer, among the worst cases
     missing: str = ""  # why newcomers are not named
 
 
@@ -64,17 +62,15 @@ def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None
     if not ranks:
         return None
     counts = entity_counts(view)
-    found = worst(ranks, SEARCHED)
-    harms: dict[int, tuple[Harm, ...]] = {}
-    newcomers: tuple[Newcomer, ...] = ()
+    found = varied(worst(ranks, SEARCHED), LISTED)
+    guilty: tuple[Culprit, ...] = ()
     by: tuple[Table, ...] = ()
     charged = (0, 0)
     if stream is not None:
         by = tables(stream, ranks)
         try:
             found = named(view, stream, found)
-            newcomers, charged = newcomers_of(view, stream, ranks, LISTED)
-            harms = harms_of(newcomers, found)
+            guilty, charged = culprits(view, stream, ranks, LISTED)
         except MeorError as error:
             reason = without_places(str(error))
     return Evidence(
@@ -82,11 +78,10 @@ def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None
         total=tally(ranks),
         steps=_steps(ranks),
         example=_example(ranks, counts),
-        worst=varied(found, LISTED),
-        newcomers=newcomers,
+        worst=found,
+        culprits=guilty,
         tables=by,
         charged_of=charged,
-        harms=harms,
         missing=reason,
     )
 

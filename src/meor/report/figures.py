@@ -144,7 +144,7 @@ class LossPanel:
 def loss_panels(panels: Sequence[LossPanel], width: float) -> Canvas:
     """For each update a pair of levels; the gap between them is what newcomers took."""
     wide = width > NARROW
-    columns = min(len(panels), 2 if wide else 1)
+    columns = (3 if len(panels) == 3 else min(len(panels), 2)) if wide else 1
     panel_height = 230.0
     rows = -(-len(panels) // columns)
     canvas = Canvas(width, panel_height * rows)
@@ -173,9 +173,8 @@ def _loss_panel(
         canvas.rect(middle - bar / 2, y(loss.cur), bar, y(0) - y(loss.cur), "fill-old soft", 2)
         canvas.rect(middle - bar / 2, y(loss.old), bar, y(loss.cur) - y(loss.old), "fill-new")
         canvas.line(middle - bar / 2 - 4, y(loss.old), middle + bar / 2 + 4, y(loss.old), "level-old")
-        canvas.text(
-            middle, y(loss.old) - 6, f"{MINUS}{number(loss.old - loss.cur, 3)}", "tiny ink-new", "middle"
-        )
+        lost = number(loss.old - loss.cur, 3 if slot > 50 else 2)
+        canvas.text(middle, y(loss.old) - 6, f"{MINUS}{lost}", "tiny ink-new", "middle")
         canvas.text(
             middle,
             top + height - 16,

@@ -24,6 +24,7 @@ class Card:
     meaning: str
     tone: str = ""  # "", "old" or "new": whose colour it wears
     spread: str = ""  # its interval
+    besides: tuple[str, ...] = ()  # the same under other rules
 
 
 @dataclass(frozen=True, slots=True)

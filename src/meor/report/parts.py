@@ -140,7 +140,7 @@ def displaced(told: Told | None, run_words: str) -> Section:
     ]
     if evidence.worst:
         blocks.append(tables.worst_displaced(evidence.worst, told.entity, told.relation, NAMED))
-    if evidence.newcomers:
+    if evidence.culprits:
         blocks.append(tables.harmful(evidence, told.entity, told.relation))
     if evidence.missing:
         blocks.append(Prose(f"Newcomers are not named: {evidence.missing}", "missing"))

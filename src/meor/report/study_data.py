@@ -60,6 +60,11 @@ class StudyData:
     folders: tuple[Path, ...]  # where run folders may be
 
     @property
+    def groups(self) -> int:
+        """Streams, backbones, hosts and presets that are not to be averaged over."""
+        return len({setting.group for setting in self.settings})
+
+    @property
     def sample(self) -> int:
         """How many facts of a snapshot were ranked at most; 0: all of them."""
         return 0 if self.plan is None else self.plan.sample

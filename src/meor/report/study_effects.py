@@ -29,9 +29,8 @@ FOREST_LEGEND = (
 def where(data: StudyData, setting: Setting) -> str:
     if len(data.settings) == 1:
         return ""
-    many = len({s.group for s in data.settings}) > 1
     rules = len({s.rule for s in data.settings}) > 1
-    named = [str(setting.group)] if many else []
+    named = [str(setting.group)] if data.groups > 1 else []
     named += [f"rule {setting.rule}"] if rules else []
     return f": {', '.join(named)}"
 

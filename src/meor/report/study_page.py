@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from meor.errors import MeorError
-from meor.evaluation.calibration_grid import MARGIN
 from meor.report import parts, study_tables
 from meor.report.drawn import drawn
 from meor.report.figures import LossPanel
 from meor.report.page import Block, Card, Cards, Page, Prose, Section
 from meor.report.run_page import TONES, stream_name
+from meor.report.sentence import sentence
 from meor.report.study_data import Setting, StudyData, has_weights, mean_losses, read_study
 from meor.report.study_effects import effects, frontier_section, where
 from meor.report.study_made import made, paper
-from meor.report.words import MEANING, backbone_name, interval, listed, method_name, number, plural, signed
+from meor.report.words import MEANING, backbone_name, interval, listed, method_name, number, plural
 from meor.run.view import RunView
-from meor.study.effects import PRESERVED, Comparison
+from meor.study.effects import MethodLevels
 from meor.study.rows import select
 
 
@@ -33,21 +33,21 @@ def study_page(
     view = _shown_run(data, main)
     records_of = _first_run(data, main, data.head)
     told = parts.read(view, data_dir, say, records_of=records_of) if view is not None else None
-    words = "" if view is None else f" (pair {view.config.seed}, {method_name(view.config.method)})"
+    words = "" if view is None else _which_run(data, main, view)
     say("writing")
     streams = list(dict.fromkeys(stream_name(setting.group.stream) for setting in data.settings))
     return Page(
         title=f"{data.name}: {listed(streams)}",
         kicker=_kicker(data),
-        sentence=_sentence(data, main),
-        cards=_cards(main, data.head),
+        sentence=sentence(data),
+        cards=_cards(data),
         sections=(
             _endpoints(data),
             effects(data),
             *frontier_section(data),
-            parts.lost_over_updates(_panels(data, main), told, words),
+            parts.lost_over_updates(_panels(data, main), told, f" ({words})" if words else ""),
             drawn(told),
-            parts.displaced(told, _one_run(view)),
+            parts.displaced(told, f"Looked at closely: {words}. " if words else ""),
             parts.matched(told),
             paper(data),
             parts.limits(),
@@ -73,73 +73,33 @@ def _state(data: StudyData) -> str:
     return f"{failed} because making it failed: {listed(names, 3)}."
 
 
-def _sentence(data: StudyData, main: Setting) -> str:
-    against = next((each for each in main.comparisons if each.comparator == "replay"), None)
-    if against is None or "H_cur" not in against.effects:
-        told = plural(len(data.rows), "run is there", "runs are there")
-        return f"{told}, but no two methods share enough pairs to be compared."
-    gain, name = against["H_cur"], method_name(against.method)
-    verb = "raises" if gain.improved else "lowers" if gain.interval.high < 0 else "does not clearly change"
-    sentence = (
-        f"On {stream_name(main.group.stream)} with {backbone_name(main.group.backbone)}, {name} {verb} "
-        f"the rank of old facts among all entities over {plural(len(against.pairs), 'pair')}: H_cur "
-        f"{signed(gain.mean)} against replay, one-sided 95 % lower bound {signed(gain.lower)}"
-    )
-    if "D_MCI" in against.effects:
-        cut = against["D_MCI"]
-        sentence += f"; newcomers cost {number(abs(cut.mean))} {'less' if cut.mean >= 0 else 'more'}"
-    sentence += f". {_preserved(against)}"
-    others = [each for each in main.comparisons if each.comparator != "replay" and "H_cur" in each.effects]
-    if others:
-        sentence += " " + _others(others)
-    return sentence
-
-
-def _preserved(against: Comparison) -> str:
-    found = [name for name in PRESERVED if name in against.effects]
-    held = [name for name in found if against[name].preserved]
-    broken = [name for name in found if not against[name].preserved]
-    within = f"preserved within {number(MARGIN, 3)}"
-    if not broken:
-        return f"{listed(held)} {_are(held)} {within}." if held else ""
-    kept = f"{listed(held)} {_are(held)} {within}, but " if held else ""
-    return f"{kept}{listed(broken)} {_are(broken)} not shown to be {'so' if held else within}."
-
-
-def _are(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
-
-
-def _others(others: Sequence[Comparison]) -> str:
-    better = [method_name(each.comparator) for each in others if each["H_cur"].improved]
-    worse = [method_name(each.comparator) for each in others if each["H_cur"].interval.high < 0]
-    rest = [
-        method_name(each.comparator)
-        for each in others
-        if method_name(each.comparator) not in (*better, *worse)
-    ]
-    told = [f"it is above {listed(better)}"] if better else []
-    told += [f"below {listed(worse)}"] if worse else []
-    told += [f"not told apart from {listed(rest)}"] if rest else []
-    text = f"On H_cur {listed(told)}."
-    return text if better else text.replace("On H_cur ", "On H_cur it is ", 1)
-
-
-def _cards(main: Setting, head: str | None) -> Cards:
-    level = next((each for each in main.levels if each.method == head), main.levels[-1])
+def _cards(data: StudyData) -> Cards:
+    """The head method's endpoints, under each rule; none where settings have little in common."""
+    if data.groups > 1:
+        return Cards(())
+    found = [(setting.rule, _head_level(setting, data.head)) for setting in data.settings]
+    (rule, main), *others = found
     cards = []
     for name, meaning in MEANING.items():
-        found = level.levels.get(name)
-        spread = (
-            ""
-            if found is None or found.interval is None
-            else interval(found.interval.low, found.interval.high)
-        )
-        value = number(found.mean if found else None)
-        cards.append(
-            Card(f"{name}, {method_name(level.method)}", value, meaning, TONES.get(name, ""), spread)
-        )
+        value, spread = _level(main, name)
+        label = f"{name}, {method_name(main.method)}"
+        beside = tuple(f"{other}: {' '.join(_level(level, name))}" for other, level in others)
+        shown = f"{rule}: {spread}" if others else spread
+        cards.append(Card(label, value, meaning, TONES.get(name, ""), shown, beside))
     return Cards(tuple(cards))
+
+
+def _head_level(setting: Setting, head: str | None) -> MethodLevels:
+    return next((each for each in setting.levels if each.method == head), setting.levels[-1])
+
+
+def _level(found: MethodLevels, name: str) -> tuple[str, str]:
+    """A mean and its interval."""
+    level = found.levels.get(name)
+    if level is None:
+        return number(None), ""
+    bounds = level.interval
+    return number(level.mean), "" if bounds is None else interval(bounds.low, bounds.high)
 
 
 def _endpoints(data: StudyData) -> Section:
@@ -156,12 +116,16 @@ def _endpoints(data: StudyData) -> Section:
 
 
 def _panels(data: StudyData, main: Setting) -> list[LossPanel]:
+    """Replay, and the head method under each rule, in the setting that is looked at closely."""
+    settings = [setting for setting in data.settings if setting.group == main.group]
+    wanted = [(main, "replay", "")]
+    if data.head is not None:
+        wanted += [(each, data.head, f" ({each.rule})" if len(settings) > 1 else "") for each in settings]
     panels = []
-    for method in ("replay", data.head):
-        if method is not None:
-            found, pairs = mean_losses(data, main, method)
-            if found:
-                panels.append(LossPanel(f"{method_name(method)}, mean of {plural(pairs, 'pair')}", found))
+    for setting, method, rule in wanted:
+        found, pairs = mean_losses(data, setting, method)
+        if found:
+            panels.append(LossPanel(f"{method_name(method)}{rule}, {plural(pairs, 'pair')}", found))
     return panels
 
 
@@ -184,7 +148,11 @@ def _first_run(data: StudyData, main: Setting, method: str | None) -> RunView | 
     return None
 
 
-def _one_run(view: RunView | None) -> str:
-    if view is None:
-        return ""
-    return f"Looked at closely: {method_name(view.config.method)} of pair {view.config.seed}. "
+def _which_run(data: StudyData, main: Setting, view: RunView) -> str:
+    """The run that is looked at closely, in words."""
+    method = view.config.method
+    told = f"{method_name(method)}, pair {view.config.seed}"
+    rules = {setting.rule for setting in data.settings if setting.group == main.group}
+    if method == data.head and len(rules) > 1:
+        told += f", rule {main.rule}"
+    return f"{main.group}: {told}" if data.groups > 1 else told

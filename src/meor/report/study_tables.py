@@ -24,8 +24,7 @@ def absolute(setting: Setting, where: str) -> Table:
     columns = (
         Column("method"),
         *(Column(name, numeric=True) for name in ABSOLUTE),
-        Column("λ", numeric=True, hint="what multiplies the penalty"),
-        Column("active", numeric=True, hint="share of penalty records with an excess"),
+        Column("λ", numeric=True, hint="what multiplies the penalty; below, its active records"),
     )
     sizes = {len(each.pairs) for each in setting.levels}
     size = listed([str(number) for number in sorted(sizes)])
@@ -49,9 +48,12 @@ def _absolute_row(found: MethodLevels) -> tuple[Cell, ...]:
     return (
         Cell(method_name(found.method)),
         *cells,
-        Cell(short(found.coefficient), found.coefficient),
-        Cell(share(found.active_share), found.active_share),
+        Cell(short(found.coefficient), found.coefficient, below=_active(found.active_share)),
     )
+
+
+def _active(found: float | None) -> str:
+    return "" if found is None else f"{share(found)} active"
 
 
 def paired(comparisons: Sequence[Comparison], head: str, where: str) -> Table:

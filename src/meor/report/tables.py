@@ -7,7 +7,6 @@ from typing import Any
 
 from meor.evaluation.displacement import Displaced, Tally
 from meor.evaluation.displacement import Table as TallyTable
-from meor.report.culprits import Harm
 from meor.report.evidence import Evidence
 from meor.report.page import Cell, Column, Table
 from meor.report.record import Summary
@@ -94,10 +93,10 @@ def worst_displaced(found: Sequence[Displaced], entity: Label, relation: Label, 
 
 
 def harmful(evidence: Evidence, entity: Label, relation: Label) -> Table:
-    """Newcomers by what they cost, with questions they harm."""
+    """Newcomers by what they cost, each with the question it harms most."""
     columns = (
         Column("newcomer"),
-        Column("worst harm: question, answer, rank", sortable=False),
+        Column("harms most: question, answer, rank", sortable=False),
         Column("passes", numeric=True, hint="old answers it stands before"),
         Column("costs", numeric=True, hint="reciprocal rank, shared evenly among the newcomers ahead"),
         Column("update", numeric=True),
@@ -105,12 +104,13 @@ def harmful(evidence: Evidence, entity: Label, relation: Label) -> Table:
     rows = [
         (
             Cell(entity(each.id), None, "new"),
-            Cell(_harms(evidence.harms.get(each.id, ()), entity, relation)),
+            Cell(_harm(guilty.harm, entity, relation)),
             Cell(count(each.displaced), each.displaced),
             Cell(number(each.charge, 2), each.charge),
             Cell(str(each.update), each.update),
         )
-        for each in evidence.newcomers
+        for guilty in evidence.culprits
+        for each in (guilty.newcomer,)
     ]
     charged, displaced = evidence.charged_of
     note = (
@@ -122,12 +122,9 @@ def harmful(evidence: Evidence, entity: Label, relation: Label) -> Table:
     return Table("The newcomers that cost most", columns, tuple(rows), f"{told} {note}".strip())
 
 
-def _harms(harms: Sequence[Harm], entity: Label, relation: Label) -> str:
-    told = [
-        f"{asked(harm.fact, harm.side, entity, relation)}: {entity(harm.answer)} ({harm.old} → {harm.cur})"
-        for harm in harms
-    ]
-    return "; ".join(told) if told else "none among the worst cases"
+def _harm(harm: Displaced, entity: Label, relation: Label) -> str:
+    ranks = f"{count(harm.old)} → {count(harm.cur)}"
+    return f"{asked(harm.fact, harm.side, entity, relation)}: {entity(harm.answer)} ({ranks})"
 
 
 def tallies(table: TallyTable, relation: Label) -> Table:

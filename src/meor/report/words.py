@@ -54,6 +54,12 @@ def backbone_name(backbone: str) -> str:
     return BACKBONES.get(backbone, backbone)
 
 
+def coefficient_name(rule: str) -> str:
+    """What a coefficient rule gives."""
+    known = {"balance": "the balanced coefficient", "validated": "the validated coefficient"}
+    return known.get(rule, f"the coefficient {rule}")
+
+
 def effect_name(name: str) -> str:
     """An effect by the endpoint it is about; for D_MCI up is good as well."""
     return f"{name} reduction" if name == "D_MCI" else f"Δ{name}"

@@ -62,7 +62,8 @@ class Group:
     preset: str
 
     def __str__(self) -> str:
-        return f"{self.stream}, {self.host}-{self.backbone}, {self.preset}"
+        name = Path(self.stream).name  # of a stream that is a folder: where it lies says nothing here
+        return f"{name}, {self.host}-{self.backbone}, {self.preset}"
 
 
 _TYPES = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}

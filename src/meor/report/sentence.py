@@ -1,0 +1,97 @@
+"""What a study found, in a few sentences: never more than its bounds say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meor.evaluation.calibration_grid import MARGIN
+from meor.report.run_page import stream_name
+from meor.report.study_data import Setting, StudyData
+from meor.report.words import backbone_name, coefficient_name, listed, method_name, number, plural, signed
+from meor.study.effects import PRESERVED, Comparison
+
+
+def sentence(data: StudyData) -> str:
+    against = [(setting, each) for setting in data.settings if (each := _against_replay(setting)) is not None]
+    if not against:
+        told = plural(len(data.rows), "run is there", "runs are there")
+        return f"{told}, but no two methods share enough pairs to be compared."
+    if data.groups > 1:
+        return _over_settings([each for _, each in against])
+    several = len(against) > 1
+    return "\n".join(_about(setting, each, several, at == 0) for at, (setting, each) in enumerate(against))
+
+
+def _against_replay(setting: Setting) -> Comparison | None:
+    found = (each for each in setting.comparisons if each.comparator == "replay" and "H_cur" in each.effects)
+    return next(found, None)
+
+
+def _about(setting: Setting, against: Comparison, several: bool, first: bool) -> str:
+    """One rule: MEOR against replay, what it preserves, and where the others stand."""
+    gain = against["H_cur"]
+    verb = "raises" if gain.improved else "lowers" if gain.interval.high < 0 else "does not clearly change"
+    name = coefficient_name(setting.rule)
+    if first:
+        place = f"On {stream_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
+        start = f"{place}{f' and {name}' if several else ''}, {method_name(against.method)} {verb}"
+        start += f" the rank of old facts among all entities over {plural(len(against.pairs), 'pair')}"
+    else:
+        start = f"With {name} it {verb} that rank"
+    told = (
+        f"{start}: H_cur {signed(gain.mean)} against replay, one-sided 95 % lower bound {signed(gain.lower)}"
+    )
+    if "D_MCI" in against.effects:
+        cut = against["D_MCI"]
+        told += f"; newcomers cost {number(abs(cut.mean))} {'less' if cut.mean >= 0 else 'more'}"
+    told += f". {_preserved(against)}"
+    others = [each for each in setting.comparisons if each is not against and "H_cur" in each.effects]
+    return f"{told} {_others(others)}" if others else told
+
+
+def _over_settings(found: Sequence[Comparison]) -> str:
+    """Many settings with nothing to average over: how many of them went which way."""
+    size, name = len(found), method_name(found[0].method)
+    gains = [each["H_cur"] for each in found]
+    up = sum(gain.improved for gain in gains)
+    down = sum(gain.interval.high < 0 for gain in gains)
+    same = sum(gain.wins == gain.losses == 0 for gain in gains)
+    told = f"Of {plural(size, 'setting')}, {name} against replay clearly raises H_cur in {up}"
+    told += f" and lowers it in {down}"
+    told += f"; in {same} it equals replay in every pair" if same else ""
+    kept = [
+        f"{name} in {sum(each[name].preserved for each in having)} of {len(having)}"
+        for name in PRESERVED
+        if (having := [each for each in found if name in each.effects])
+    ]
+    return f"{told}. Preserved within {number(MARGIN, 3)}: {listed(kept)}." if kept else f"{told}."
+
+
+def _preserved(against: Comparison) -> str:
+    found = [name for name in PRESERVED if name in against.effects]
+    held = [name for name in found if against[name].preserved]
+    broken = [name for name in found if not against[name].preserved]
+    within = f"preserved within {number(MARGIN, 3)}"
+    if not broken:
+        return f"{listed(held)} {_are(held)} {within}." if held else ""
+    kept = f"{listed(held)} {_are(held)} {within}, but " if held else ""
+    return f"{kept}{listed(broken)} {_are(broken)} not shown to be {'so' if held else within}."
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _others(others: Sequence[Comparison]) -> str:
+    better = [method_name(each.comparator) for each in others if each["H_cur"].improved]
+    worse = [method_name(each.comparator) for each in others if each["H_cur"].interval.high < 0]
+    rest = [
+        method_name(each.comparator)
+        for each in others
+        if method_name(each.comparator) not in (*better, *worse)
+    ]
+    told = [f"it is above {listed(better)}"] if better else []
+    told += [f"below {listed(worse)}"] if worse else []
+    told += [f"not told apart from {listed(rest)}"] if rest else []
+    text = f"On H_cur {listed(told)}."
+    return text if better else text.replace("On H_cur ", "On H_cur it is ", 1)
