@@ -8,6 +8,8 @@ from meor.report.words import (
     clipped,
     clipped_path,
     count,
+    effect,
+    effect_interval,
     effect_name,
     interval,
     listed,
@@ -33,6 +35,28 @@ from meor.report.words import (
 )
 def test_a_number_has_four_places_a_true_minus_and_never_a_negative_zero(value, plain, with_sign) -> None:
     assert (number(value), signed(value)) == (plain, with_sign)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0.0000"),
+        (0.00571, "+0.0057"),
+        (0.00002, "+0.00002"),
+        (-0.0000004, "−4e−7"),
+        (-0.00502, "−0.00502"),
+        (0.00496, "+0.00496"),
+        (-0.005, "−0.0050"),
+        (None, "--"),
+    ],
+)
+def test_an_effect_shows_that_it_is_not_zero_and_not_the_margin(value, shown) -> None:
+    assert effect(value) == shown
+    assert effect(value, plus=False) == shown.removeprefix("+")
+
+
+def test_the_bounds_of_an_effect_are_told_from_zero() -> None:
+    assert effect_interval(-0.00001, 0.0) == "[−0.00001, 0.0000]"
 
 
 def test_shares_counts_and_lists_read_well() -> None:

@@ -1,4 +1,4 @@
-"""The paper's printed cells in columns of their own, beside ours."""
+"""The paper's printed figures below ours, cell by cell and digit for digit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from meor.report.page import Cell, Column, Table
 from meor.report.study_data import Setting, StudyData
-from meor.report.tables import number_cell
-from meor.report.words import ABSENT, effect_name, method_name
+from meor.report.words import ABSENT, MINUS, effect, effect_name, method_name, number
 from meor.study.effects import EFFECTS
 from meor.study.paired_tables import is_stream
 from meor.study.paper import PaperTable, paper_tables
@@ -16,7 +15,7 @@ TRANSFERRED = ("FBInc-S", "FBInc-L")
 
 
 def beside_paper(data: StudyData) -> list[Table]:
-    """The paper's cells as printed, in columns of their own. Its -- stays --."""
+    """Ours, and below each the paper's cell as printed. Its -- stays --."""
     found = []
     printed = paper_tables()
     for setting in data.settings:
@@ -38,9 +37,10 @@ def _paper_absolute(printed: PaperTable, setting: Setting, where: str) -> Table:
             cells = [Cell(method_name(each.method))]
             for name in printed.columns:
                 level = each.levels.get(name)
-                cells += [number_cell(level.mean if level else None), _printed(printed, each.method, name)]
+                ours = None if level is None else level.mean
+                cells.append(_beside(number(ours), ours, printed, each.method, name))
             rows.append(tuple(cells))
-    return Table(f"Endpoints beside the paper's Table 2{where}", _pairs(printed.columns), tuple(rows))
+    return Table(f"Endpoints beside the paper's Table 2{where}", _columns(printed.columns), tuple(rows))
 
 
 def _paper_effects(printed: PaperTable, setting: Setting, where: str) -> list[Table]:
@@ -52,12 +52,12 @@ def _paper_effects(printed: PaperTable, setting: Setting, where: str) -> list[Ta
         cells = [Cell(method_name(each.comparator))]
         for column in wanted:
             name, kind = column.split()
-            effect = each.effects.get(name)
-            ours = None if effect is None else effect.mean if kind == "mean" else effect.lower
-            cells += [number_cell(ours), _printed(printed, each.comparator, column)]
+            found = each.effects.get(name)
+            ours = None if found is None else found.mean if kind == "mean" else found.lower
+            cells.append(_beside(effect(ours, plus=False), ours, printed, each.comparator, column))
         rows.append(tuple(cells))
     title = f"Effects of MEOR beside the paper's Table {printed.number}{where}"
-    return [Table(title, _pairs([_effect_column(column) for column in wanted]), tuple(rows))]
+    return [Table(title, _columns([_effect_column(column) for column in wanted]), tuple(rows))]
 
 
 def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
@@ -80,10 +80,10 @@ def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
         cells = [Cell(f"{group}, rule {setting.rule}")]
         names = ["H_cur mean", "H_cur low", "H_cur high", "A_TN mean", "A_TN LB"]
         for value, column in zip(ours, names, strict=True):
-            cells += [number_cell(value), _printed(printed, key, column)]
+            cells.append(_beside(effect(value, plus=False), value, printed, key, column))
         rows.append(tuple(cells))
     names = ["ΔH_cur mean", "ΔH_cur low", "ΔH_cur high", "ΔA_TN mean", "ΔA_TN lower"]
-    return [Table("Effects of MEOR beside the paper's Table 5", _pairs(names, "setting"), tuple(rows))]
+    return [Table("Effects of MEOR beside the paper's Table 5", _columns(names, "setting"), tuple(rows))]
 
 
 def _boundary(printed: PaperTable, data: StudyData) -> Table:
@@ -106,11 +106,8 @@ def _boundary(printed: PaperTable, data: StudyData) -> Table:
     return Table("Active records where coefficients are balanced", columns, rows)
 
 
-def _pairs(names: Sequence[str], first: str = "method") -> tuple[Column, ...]:
-    columns = [Column(first)]
-    for name in names:
-        columns += [Column(f"{name}, ours", numeric=True), Column(f"{name}, paper", numeric=True)]
-    return tuple(columns)
+def _columns(names: Sequence[str], first: str = "method") -> tuple[Column, ...]:
+    return (Column(first), *(Column(name, numeric=True) for name in names))
 
 
 def _effect_column(column: str) -> str:
@@ -118,9 +115,8 @@ def _effect_column(column: str) -> str:
     return f"{effect_name(name)} {'lower' if kind == 'LB' else kind}"
 
 
-def _printed(printed: PaperTable, row: str, column: str) -> Cell:
+def _beside(shown: str, ours: float | None, printed: PaperTable, row: str, column: str) -> Cell:
+    """Our figure, which sorts; the printed one stands below it as it is, but for a true minus sign."""
     text = printed.cell(row, column) or ABSENT
-    try:
-        return Cell(text.replace("-", "−") if text != ABSENT else text, float(text), "muted")
-    except ValueError:
-        return Cell(text, None, "muted")
+    paper = text if text == ABSENT else text.replace("-", MINUS)
+    return Cell(shown, ours, "muted" if ours is None else "", below=f"paper {paper}")

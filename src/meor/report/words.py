@@ -7,9 +7,16 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
+from meor.evaluation.calibration_grid import MARGIN
+
 MINUS = "−"
 DASH = "–"
 ABSENT = "--"
+
+SMALLEST_DECIMAL = 1e-6
+"""Effects below this are written with an exponent."""
+
+MOST_PLACES = 8
 
 METHODS = {
     "replay": "Replay",
@@ -78,6 +85,30 @@ def signed(value: float | None, places: int = 4) -> str:
         return ABSENT
     shown = number(value, places)
     return shown if shown.startswith(MINUS) or not float(shown) else f"+{shown}"
+
+
+def effect(value: float | None, *, plus: bool = True) -> str:
+    """A difference, or a bound on one: four places, more where they hide that it is not 0 or the margin."""
+    if value is None:
+        return ABSENT
+    sign = MINUS if value < 0 else "+" if value > 0 and plus else ""
+    size = abs(value)
+    if 0 < size < SMALLEST_DECIMAL:
+        mantissa, exponent = f"{size:.0e}".split("e")
+        return f"{sign}{mantissa}e{MINUS}{abs(int(exponent))}"
+    places = next(
+        (
+            n
+            for n in range(4, MOST_PLACES)
+            if not any(round(size, n) == hidden != size for hidden in (0, MARGIN))
+        ),
+        MOST_PLACES,
+    )
+    return f"{sign}{number(size, places)}"
+
+
+def effect_interval(low: float, high: float) -> str:
+    return f"[{effect(low, plus=False)}, {effect(high, plus=False)}]"
 
 
 def short(value: float) -> str:
