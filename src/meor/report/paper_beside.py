@@ -11,6 +11,7 @@ from meor.study.effects import EFFECTS
 from meor.study.paired_tables import is_stream
 from meor.study.paper import PaperTable, paper_tables
 
+KINDS = {"mean": "mean", "LB": "lower bound"}
 TRANSFERRED = ("FBInc-S", "FBInc-L")
 
 
@@ -44,20 +45,23 @@ def _paper_absolute(printed: PaperTable, setting: Setting, where: str) -> Table:
 
 
 def _paper_effects(printed: PaperTable, setting: Setting, where: str) -> list[Table]:
+    """Two rows a comparator, means and lower bounds: in columns of their own they would not fit a page."""
     rows = []
-    wanted = [column for column in printed.columns if column.split()[0] in EFFECTS]
+    names = [name for name in EFFECTS if f"{name} mean" in printed.columns]
     for each in setting.comparisons:
         if each.method != "meor" or each.comparator not in printed.rows:
             continue
-        cells = [Cell(method_name(each.comparator))]
-        for column in wanted:
-            name, kind = column.split()
-            found = each.effects.get(name)
-            ours = None if found is None else found.mean if kind == "mean" else found.lower
-            cells.append(_beside(effect(ours, plus=False), ours, printed, each.comparator, column))
-        rows.append(tuple(cells))
+        for kind, words in KINDS.items():
+            cells = [Cell(method_name(each.comparator)), Cell(words)]
+            for name in names:
+                found = each.effects.get(name)
+                ours = None if found is None else found.mean if kind == "mean" else found.lower
+                column = f"{name} {kind}"
+                cells.append(_beside(effect(ours, plus=False), ours, printed, each.comparator, column))
+            rows.append(tuple(cells))
     title = f"Effects of MEOR beside the paper's Table {printed.number}{where}"
-    return [Table(title, _columns([_effect_column(column) for column in wanted]), tuple(rows))]
+    effects = (Column(effect_name(name), numeric=True) for name in names)
+    return [Table(title, (Column("against"), Column("figure"), *effects), tuple(rows))]
 
 
 def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
@@ -108,11 +112,6 @@ def _boundary(printed: PaperTable, data: StudyData) -> Table:
 
 def _columns(names: Sequence[str], first: str = "method") -> tuple[Column, ...]:
     return (Column(first), *(Column(name, numeric=True) for name in names))
-
-
-def _effect_column(column: str) -> str:
-    name, kind = column.split()
-    return f"{effect_name(name)} {'lower' if kind == 'LB' else kind}"
 
 
 def _beside(shown: str, ours: float | None, printed: PaperTable, row: str, column: str) -> Cell:
