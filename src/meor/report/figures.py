@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from meor.report.page import Figure
 from meor.report.svg import DIGIT, LETTER, NARROW, WIDE, Canvas, Scale, padded, tick_labels
-from meor.report.words import MINUS, clipped, effect, effect_interval, number, short, signed
+from meor.report.words import MINUS, bounds, clipped, effect, number, short, signed
 
 ROW = 24
 WORDS_LINE = 14.0
@@ -35,7 +35,7 @@ class ForestRow:
 
     @property
     def shown(self) -> str:
-        return f"{effect(self.mean)}  {effect_interval(self.low, self.high)}"
+        return f"{effect(self.mean)}  {bounds(self.low, self.high)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def forest(groups: Sequence[ForestGroup], width: float) -> Canvas:
         for row in group.rows:
             if group.margin is not None:
                 at = scale(-group.margin)
-                canvas.line(at, y + words, at, y + row_height, "margin")
+                canvas.line(at, y + words + (0 if wide else 3), at, y + row_height, "margin")
             _forest_row(canvas, scale, row, y, words)
             y += row_height
     return canvas

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from meor.report.page import Cell, Column, Table
 from meor.report.study_data import Setting, StudyData
-from meor.report.words import ABSENT, MINUS, effect, effect_name, method_name, number
+from meor.report.words import ABSENT, MINUS, bound, effect, effect_name, method_name, number
 from meor.study.effects import EFFECTS
 from meor.study.paired_tables import is_stream
 from meor.study.paper import PaperTable, paper_tables
@@ -56,8 +56,8 @@ def _paper_effects(printed: PaperTable, setting: Setting, where: str) -> list[Ta
             for name in names:
                 found = each.effects.get(name)
                 ours = None if found is None else found.mean if kind == "mean" else found.lower
-                column = f"{name} {kind}"
-                cells.append(_beside(effect(ours, plus=False), ours, printed, each.comparator, column))
+                shown = (effect if kind == "mean" else bound)(ours, plus=False)
+                cells.append(_beside(shown, ours, printed, each.comparator, f"{name} {kind}"))
             rows.append(tuple(cells))
     title = f"Effects of MEOR beside the paper's Table {printed.number}{where}"
     effects = (Column(effect_name(name), numeric=True) for name in names)
@@ -84,7 +84,8 @@ def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
         cells = [Cell(f"{group}, rule {setting.rule}")]
         names = ["H_cur mean", "H_cur low", "H_cur high", "A_TN mean", "A_TN LB"]
         for value, column in zip(ours, names, strict=True):
-            cells.append(_beside(effect(value, plus=False), value, printed, key, column))
+            shown = (effect if column.endswith("mean") else bound)(value, plus=False)
+            cells.append(_beside(shown, value, printed, key, column))
         rows.append(tuple(cells))
     names = ["ΔH_cur mean", "ΔH_cur low", "ΔH_cur high", "ΔA_TN mean", "ΔA_TN lower"]
     return [Table("Effects of MEOR beside the paper's Table 5", _columns(names, "setting"), tuple(rows))]

@@ -8,7 +8,16 @@ from meor.evaluation.calibration_grid import MARGIN
 from meor.report.judgement import lowered
 from meor.report.run_page import stream_name
 from meor.report.study_data import Setting, StudyData
-from meor.report.words import backbone_name, coefficient_name, effect, listed, method_name, number, plural
+from meor.report.words import (
+    backbone_name,
+    bound,
+    coefficient_name,
+    effect,
+    listed,
+    method_name,
+    number,
+    plural,
+)
 from meor.study.effects import PRESERVED, Comparison, Effect
 
 
@@ -40,7 +49,7 @@ def _about(setting: Setting, against: Comparison, several: bool, first: bool) ->
     else:
         start = f"With {name} it {verb} that rank"
     told = (
-        f"{start}: H_cur {effect(gain.mean)} against replay, one-sided 95 % lower bound {effect(gain.lower)}"
+        f"{start}: H_cur {effect(gain.mean)} against replay, one-sided 95 % lower bound {bound(gain.lower)}"
     )
     told += _cost(against.effects.get("D_MCI"))
     told += f". {_preserved(against)}{_asked_less_well(against.effects.get('A_QN'))}"

@@ -9,8 +9,9 @@ from meor.report.judgement import lowered
 from meor.report.page import Cell, Column, Table
 from meor.report.words import (
     ABSENT,
+    bound,
+    bounds,
     effect,
-    effect_interval,
     effect_name,
     interval,
     listed,
@@ -116,10 +117,10 @@ def paired(compared: Compared) -> Table:
             Cell(label),
             Cell(effect_name(name)),
             Cell(effect(found.mean), found.mean),
-            Cell(effect(found.lower), found.lower),
+            Cell(bound(found.lower), found.lower),
             Cell(
-                effect_interval(found.interval.low, found.interval.high),
-                below=effect_interval(found.bca.low, found.bca.high),
+                bounds(found.interval.low, found.interval.high),
+                below=bounds(found.bca.low, found.bca.high),
             ),
             Cell(found.wtl),
             verdict(name, found),
@@ -168,7 +169,7 @@ def paired_short(compared: Compared) -> Table:
 def _short_effect(name: str, found: Effect | None) -> Cell:
     if found is None:
         return Cell(ABSENT, None, "muted")
-    return Cell(effect(found.mean), found.mean, verdict(name, found).tone, f"≥ {effect(found.lower)}")
+    return Cell(effect(found.mean), found.mean, verdict(name, found).tone, f"≥ {bound(found.lower)}")
 
 
 def verdict(name: str, found: Effect) -> Cell:
@@ -200,8 +201,8 @@ def equal_acquisition(found: Sequence[EqualAcquisition], where: str) -> Table:
             Cell(method_name(each.comparator)),
             Cell(signed(each.offset, 3), each.offset),
             Cell(effect(each.effect.mean), each.effect.mean),
-            Cell(effect(each.effect.lower), each.effect.lower),
-            Cell(effect_interval(each.effect.interval.low, each.effect.interval.high)),
+            Cell(bound(each.effect.lower), each.effect.lower),
+            Cell(bounds(each.effect.interval.low, each.effect.interval.high)),
             Cell(each.effect.wtl),
             Cell(str(len(each.pairs)), len(each.pairs)),
         )

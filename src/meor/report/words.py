@@ -87,8 +87,8 @@ def signed(value: float | None, places: int = 4) -> str:
     return shown if shown.startswith(MINUS) or not float(shown) else f"+{shown}"
 
 
-def effect(value: float | None, *, plus: bool = True) -> str:
-    """A difference, or a bound on one: four places, more where they hide that it is not 0 or the margin."""
+def effect(value: float | None, *, plus: bool = True, apart_from: Sequence[float] = (0.0,)) -> str:
+    """A difference: four places, and more where four would hide that it is not 0."""
     if value is None:
         return ABSENT
     sign = MINUS if value < 0 else "+" if value > 0 and plus else ""
@@ -96,19 +96,19 @@ def effect(value: float | None, *, plus: bool = True) -> str:
     if 0 < size < SMALLEST_DECIMAL:
         mantissa, exponent = f"{size:.0e}".split("e")
         return f"{sign}{mantissa}e{MINUS}{abs(int(exponent))}"
-    places = next(
-        (
-            n
-            for n in range(4, MOST_PLACES)
-            if not any(round(size, n) == hidden != size for hidden in (0, MARGIN))
-        ),
-        MOST_PLACES,
-    )
+    places = 4
+    while places < MOST_PLACES and any(round(size, places) == other != size for other in apart_from):
+        places += 1
     return f"{sign}{number(size, places)}"
 
 
-def effect_interval(low: float, high: float) -> str:
-    return f"[{effect(low, plus=False)}, {effect(high, plus=False)}]"
+def bound(value: float | None, *, plus: bool = True) -> str:
+    """A bound on a difference: told from the margin as well, on which side of it lies the verdict."""
+    return effect(value, plus=plus, apart_from=(0.0, MARGIN))
+
+
+def bounds(low: float, high: float) -> str:
+    return f"[{bound(low, plus=False)}, {bound(high, plus=False)}]"
 
 
 def short(value: float) -> str:
