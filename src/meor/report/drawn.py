@@ -15,7 +15,7 @@ TAU = (
     "range, with a floor), so that questions can be compared."
 )
 PRESSURES = {
-    "U": "a smooth mean, over all candidates of a row, of how far they score above the answer",
+    "U": "a smooth mean, led by the largest, of how far the candidates of a row score above the answer",
     "V": "how far the highest candidate of a row scores above the answer",
 }
 
