@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.report.browser import evaluate, load, needs_chromium
+from tests.report.conftest import invented_rows
 
 from meor.report.gather import page_of
 from meor.report.html import write
+from meor.study.rows import write_rows
 
 pytestmark = needs_chromium
 
@@ -73,3 +75,45 @@ def test_a_table_sorts_by_its_header_button_and_says_so(reports: dict[str, Path]
     assert found["said"] == "descending"
     assert found["down"] == sorted(found["down"], reverse=True)
     assert found["up"] == sorted(found["down"])
+
+
+@pytest.fixture(scope="module")
+def effects_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study without run folders: tables and effects only."""
+    folder = tmp_path_factory.mktemp("effects")
+    write_rows(folder / "runs.parquet", invented_rows())
+    write(page_of(folder), folder / "report.html")
+    return folder / "report.html"
+
+
+def test_what_is_missing_sorts_last_both_ways(effects_page: Path, tmp_path: Path) -> None:
+    found = evaluate(
+        effects_page,
+        tmp_path,
+        """
+        const table = document.querySelector('table.data');
+        const heads = [...table.tHead.rows[0].cells];
+        const column = heads.findIndex(head => head.textContent.startsWith('AQN'));
+        const last = () => [...table.tBodies[0].rows].at(-1).cells[column].textContent;
+        const button = heads[column].querySelector('button');
+        button.click(); const down = last(); button.click(); return [down, last()];
+        """,
+    )
+    assert found == ["--", "--"]
+
+
+def test_open_tables_and_their_captions_fit_the_column_of_a_wide_page(
+    effects_page: Path, tmp_path: Path
+) -> None:
+    found = evaluate(
+        effects_page,
+        tmp_path,
+        """
+        return [...document.querySelectorAll('.scroll')].filter(frame => !frame.closest('details')).map(
+          frame => ({name: frame.getAttribute('aria-label'), table: frame.scrollWidth,
+            frame: frame.clientWidth, caption: frame.querySelector('caption span').offsetWidth}));
+        """,
+    )
+    assert len(found) > 6
+    assert [each["name"] for each in found if each["table"] > each["frame"]] == []
+    assert [each["name"] for each in found if each["caption"] > each["frame"]] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,13 +14,15 @@ from typer.testing import CliRunner
 from meor.cli import app
 from meor.report.gather import page_of
 from meor.report.html import render
-from meor.report.page import Commands, Page, Prose, Table
+from meor.report.judgement import lowered, tone
+from meor.report.page import Commands, Figure, Page, Prose, Table, Terms
 from meor.report.study_data import read_study
+from meor.report.study_tables import verdict
 from meor.run.validated import Candidate
-from meor.study.effects import compare
+from meor.study.effects import compare, effect, levels
 from meor.study.paper import paper_tables
-from meor.study.plan import Study
-from meor.study.rows import Group, read_rows, write_rows
+from meor.study.plan import FIRST_SELECTION_SEED, Study
+from meor.study.rows import Group, Row, read_rows, write_rows
 from meor.study.selection import Choice
 
 
@@ -35,6 +38,29 @@ def tables(page: Page, section: str) -> list[Table]:
         if found.id == section
         for block in found.blocks
         if isinstance(block, Table)
+    ]
+
+
+def plain_rows(*methods: str) -> list[Row]:
+    """One coefficient a method: no grid."""
+    return [
+        row
+        for row in invented_rows()
+        if row.multiple in (None, 1.0) and (not methods or row.method in methods)
+    ]
+
+
+def written(folder: Path, rows: list[Row]) -> Page:
+    write_rows(folder / "runs.parquet", rows)
+    return page_of(folder)
+
+
+def changed(rows: list[Row], endpoint: str, by: Callable[[int], float]) -> list[Row]:
+    """MEOR's endpoint as replay has it, plus what is given for the pair."""
+    replay = {row.pair: getattr(row, endpoint) for row in rows if row.method == "replay"}
+    return [
+        replace(row, **{endpoint: replay[row.pair] + by(row.pair)}) if row.method == "meor" else row
+        for row in rows
     ]
 
 
@@ -89,16 +115,25 @@ def test_every_effect_of_the_table_is_that_of_the_rows(page: Page, study_folder:
     assert "not adjusted" in full.note
 
 
-def test_the_paper_stands_in_columns_of_its_own_digit_for_digit(page: Page) -> None:
-    beside = tables(page, "paper")
+def test_the_paper_stands_below_ours_digit_for_digit(tmp_path: Path) -> None:
+    rows = plain_rows()
+    beside = tables(written(tmp_path, rows), "paper")
     absolute = next(table for table in beside if "Table 2" in table.caption)
     printed = paper_tables()["absolute"]
+    ours = levels(rows, rows[0].group, "balance", "meor")
+    assert ours is not None
     for row in absolute.rows:
-        name = row[0].text.lower()
-        assert [cell.text for cell in row[2::2]] == list(printed.rows[name])
-    assert all(column.title.endswith(("ours", "paper")) for table in beside for column in table.columns[1:])
+        below = [cell.below.removeprefix("paper ").replace("−", "-") for cell in row[1:]]
+        assert below == list(printed.rows[row[0].text.lower()])
+    meor = next(row for row in absolute.rows if row[0].text == "MEOR")
+    assert [cell.sort for cell in meor[1:]] == [ours.levels[name].mean for name in printed.columns]
     calibration = next(row for row in absolute.rows if row[0].text == "Calibration")
-    assert "--" in [cell.text for cell in calibration[2::2]]
+    assert "paper --" in [cell.below for cell in calibration]
+    effects = next(table for table in beside if "Table 3" in table.caption)
+    against = compare(rows, rows[0].group, "balance", "meor", "replay")["H_cur"]
+    mean, bound = (row for row in effects.rows if row[0].text == "Replay")
+    assert (mean[1].text, mean[2].sort, mean[2].below) == ("mean", against.mean, "paper 0.0057")
+    assert (bound[1].text, bound[2].sort, bound[2].below) == ("lower bound", against.lower, "paper 0.0052")
 
 
 def test_the_frontier_is_there_where_a_grid_is_and_only_there(page: Page, tmp_path: Path) -> None:
@@ -126,6 +161,9 @@ def test_one_pair_is_not_compared(tmp_path: Path) -> None:
     page = page_of(tmp_path)
     assert "compared" in page.sentence
     assert not tables(page, "effects")
+    text = render(page)
+    assert text.count("an effect needs 2") == 1
+    assert "interval" not in tables(page, "endpoints")[0].caption
 
 
 def test_many_settings_with_one_comparison_share_a_forest(tmp_path: Path) -> None:
@@ -141,12 +179,23 @@ def test_many_settings_with_one_comparison_share_a_forest(tmp_path: Path) -> Non
     kept = [{"group": group, "pair": 0, "method": "meor", "balance": balance}]
     (tmp_path / "balances.json").write_text(json.dumps(kept))
     page = page_of(tmp_path)
-    text = render(page)
-    assert text.count("against the others") == 1
+    assert (
+        render(page).count("MEOR against Replay: ComplEx, host replay, preset practical, rule balance") == 1
+    )
     boundary = next(table for table in tables(page, "paper") if "balanced" in table.caption)
     assert [cell.text for cell in boundary.rows[0][3:]] == ["0 of 64", "0 of 64"]
     transfer = next(table for table in tables(page, "paper") if "Table 5" in table.caption)
-    assert [row[2].text for row in transfer.rows] == ["0.0026", "0.0026"]
+    assert [row[1].below for row in transfer.rows] == ["paper 0.0026", "paper 0.0026"]
+    short, full = tables(page, "effects")
+    assert [row[0].text for row in short.rows] == ["FBInc-S", "FBInc-L", "WN-CKGE"]
+    assert short.caption.startswith("MEOR minus Replay")
+    assert len(full.rows) == 3 * 5
+    (absolute,) = tables(page, "endpoints")
+    assert [(row[0].text, row[1].text) for row in absolute.rows[:3]] == [
+        ("FBInc-S", "Replay"),
+        ("FBInc-S", "MEOR"),
+        ("FBInc-L", "Replay"),
+    ]
 
 
 def test_a_sampled_study_says_so_under_its_tables_and_where_it_says_how_it_was_made(tmp_path: Path) -> None:
@@ -199,6 +248,111 @@ def test_the_command_is_what_was_typed_without_places(tmp_path: Path) -> None:
         b for section in page_of(tmp_path).sections for b in section.blocks if isinstance(b, Commands)
     ]
     assert commands[0].lines[0][0] == "meor study primary --pairs 8 --set dim=64"
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown", "resumes"),
+    [
+        ("--set base_model=/x/y --stream my/folder", "--set base_model=y --stream my/folder", False),
+        ("--stream /srv/mine/", "--stream mine", False),
+        ("--out=results/a --runs /srv/runs", "--out results/a", True),
+        ("--out /srv/a --set url=https://a.org/b", "--set url=https://a.org/b", False),
+    ],
+)
+def test_only_places_of_this_machine_leave_the_command(
+    tmp_path: Path, typed: str, shown: str, resumes: bool
+) -> None:
+    (tmp_path / "command.txt").write_text(f"meor study primary {typed}")
+    page = written(tmp_path, plain_rows("replay", "meor"))
+    made = next(section for section in page.sections if section.id == "made")
+    command, words = next(block for block in made.blocks if isinstance(block, Commands)).lines[0]
+    assert command == f"meor study primary {shown}"
+    assert ("where it stopped" in words) is resumes
+
+
+def test_a_clear_loss_of_facts_asked_about_newcomers_is_said_and_shown(tmp_path: Path) -> None:
+    rows = changed(plain_rows(), "A_QN", lambda pair: -0.0116 - 0.0004 * (pair % 2))
+    page = written(tmp_path, rows)
+    assert "A_QN, facts asked about a newcomer, falls by 0.0118" in page.sentence
+    short = next(table for table in tables(page, "effects") if " minus " in table.caption)
+    at = [column.title for column in short.columns].index("ΔA_QN")
+    replay = next(row for row in short.rows if row[0].text == "Replay")
+    assert (replay[at].text[:7], replay[at].tone) == ("−0.0118", "bad")
+    forest = next(block for section in page.sections for block in section.blocks if isinstance(block, Figure))
+    assert "ΔA_QN, against Replay: −0.0118" in forest.alt
+    assert "asked about a newcomer, falls" not in written(tmp_path, plain_rows()).sentence
+
+
+def test_what_newcomers_cost_is_called_unchanged_unless_it_is_clear(tmp_path: Path) -> None:
+    def unclear(pair: int) -> float:
+        return 0.001 if pair % 2 else -0.0009
+
+    rows = changed(plain_rows("replay", "meor"), "H_old", lambda _: 0.0)
+    rows = changed(rows, "H_cur", unclear)
+    rows = [replace(row, D_MCI=row.H_old - row.H_cur) for row in rows]
+    sentence = written(tmp_path, rows).sentence
+    assert "what newcomers cost is not clearly changed" in sentence
+    assert "newcomers cost 0" not in sentence
+
+
+def test_a_fall_needs_the_evidence_of_a_rise() -> None:
+    values = (0.001, 0.002, 0.003, 0.0001)
+    rise, fall = effect("H_cur", values), effect("H_cur", [-value for value in values])
+    assert rise.improved
+    assert rise.interval.low < 0  # the two-sided interval asks for more
+    assert lowered(fall)
+    assert verdict("H_cur", fall).text == "worse"
+    assert (tone(rise), tone(fall)) == ("good", "bad")
+    assert not lowered(rise)
+
+
+def test_pairs_that_chose_a_coefficient_are_not_counted_as_pairs_of_the_study(tmp_path: Path) -> None:
+    rows = plain_rows("replay", "meor")
+    kept = [
+        {
+            "group": asdict(rows[0].group),
+            "pair": pair,
+            "method": "meor",
+            "balance": {"active": 3, "records": 64},
+        }
+        for pair in (0, 1, FIRST_SELECTION_SEED)
+    ]
+    (tmp_path / "balances.json").write_text(json.dumps(kept))
+    balanced = next(
+        table for table in tables(written(tmp_path, rows), "made") if "balance the" in table.caption
+    )
+    assert [cell.text for cell in balanced.rows[0][2:]] == ["2", "6 of 128"]
+
+
+def test_every_table_of_effects_says_that_nothing_is_adjusted(tmp_path: Path) -> None:
+    page = written(tmp_path, invented_rows())
+    shown = [*tables(page, "effects"), *tables(page, "frontier")]
+    assert any("equal A_TN" in table.caption for table in shown)
+    assert all("not adjusted" in table.note for table in shown)
+
+
+def test_the_page_explains_what_occurs_in_it_and_nothing_else(tmp_path: Path) -> None:
+    page = written(tmp_path, plain_rows("replay", "meor", "uor"))
+    endpoints = next(section for section in page.sections if section.id == "endpoints")
+    terms = next(block for block in endpoints.blocks if isinstance(block, Terms))
+    assert [term for term, _ in terms.lines] == [
+        "Replay",
+        "UOR",
+        "MEOR",
+        "Rule balance",
+        "Preset practical",
+    ]
+    assert all(words for _, words in terms.lines)
+    assert "rule balance" in page.kicker
+    paper = next(section for section in page.sections if section.id == "paper")
+    assert any(isinstance(block, Prose) and "not comparable" in block.text for block in paper.blocks)
+
+
+@pytest.mark.parametrize("methods", [("replay", "mmr", "uor"), ("replay", "calibration"), ("mmr",)])
+def test_a_study_without_meor_has_a_report(tmp_path: Path, methods: tuple[str, ...]) -> None:
+    page = written(tmp_path, plain_rows(*methods))
+    assert "<h1>" in render(page)
+    assert tables(page, "endpoints")
 
 
 def test_read_study_prefers_meor_and_orders_methods_as_the_paper_does(study_folder: Path) -> None:

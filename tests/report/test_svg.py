@@ -73,3 +73,20 @@ def test_negative_sizes_do_not_reach_the_page() -> None:
     canvas = Canvas(10, 10)
     canvas.rect(0, 0, -5, 3, "fill-old")
     assert 'width="0"' in canvas.drawn("empty")
+
+
+def test_a_forest_has_room_for_its_longest_label_and_a_phone_keeps_the_margin_off_its_words() -> None:
+    row = ForestRow("FBInc-S, DistMult, practical", -0.00502, -0.00512, -0.00492, -0.0051, "bad")
+    groups = [ForestGroup("ΔH_old", (row, row), 0.005)]
+    wide, narrow = (ElementTree.fromstring(str(forest(groups, width).drawn("x"))) for width in (WIDE, NARROW))
+    assert row.label in [text.text for text in wide.iter("text")]
+    plotted = [float(line.get("x1", 0)) for line in wide.iter("line") if "interval" in line.get("class", "")]
+    assert min(plotted) > len(row.label) * 6.6
+    words = [float(text.get("y", 0)) for text in narrow.iter("text") if text.text == row.label]
+    margins = [
+        (float(line.get("y1", 0)), float(line.get("y2", 0)))
+        for line in narrow.iter("line")
+        if line.get("class") == "margin"
+    ]
+    assert len(words) == len(margins) == 2
+    assert not [y for y in words for top, bottom in margins if top < y < bottom]

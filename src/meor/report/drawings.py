@@ -111,7 +111,7 @@ def comparison(drawing: ExcessDrawing, width: float) -> Canvas:
     _tau_bracket(canvas, x, drawing.tau)
     tallest = max(_bins(strip, x)[1] for strip in drawing.strips)
     for index, strip in enumerate(drawing.strips):
-        _strip(canvas, strip, x, head + row * index, row, tallest)
+        _strip(canvas, strip, x, head + row * index, row, tallest, drawing.measure)
     _excess(canvas, drawing, x, head + row * len(drawing.strips), row)
     canvas.line(x(0), head - 8, x(0), bottom, "answer-line")
     canvas.mark(x(0), head - 12, 3, "answer", 6)
@@ -154,7 +154,9 @@ def _bins(strip: Strip, x: Scale) -> tuple[dict[int, int], int]:
     return found, max(found.values(), default=1)
 
 
-def _strip(canvas: Canvas, strip: Strip, x: Scale, top: float, row: float, tallest: int) -> None:
+def _strip(
+    canvas: Canvas, strip: Strip, x: Scale, top: float, row: float, tallest: int, measure: str
+) -> None:
     wide = canvas.width > NARROW
     base = top + row - 10
     room = 34.0
@@ -176,7 +178,7 @@ def _strip(canvas: Canvas, strip: Strip, x: Scale, top: float, row: float, talle
     _pressure(canvas, x(strip.pressure), base, strip.tone)
     if wide:
         canvas.text(
-            canvas.width, base - 4, f"U = {number(strip.pressure, 3)}", f"num ink-{strip.tone}", "end"
+            canvas.width, base - 4, f"{measure} = {number(strip.pressure, 3)}", f"num ink-{strip.tone}", "end"
         )
 
 

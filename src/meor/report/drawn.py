@@ -5,17 +5,25 @@ from __future__ import annotations
 from functools import partial
 
 from meor.report import drawings, figures, tables
+from meor.report.drawings import SHOWN_AHEAD
 from meor.report.page import Block, Prose, Section
 from meor.report.parts import Told
 from meor.report.words import count, listed, method_name, number, query
+
+TAU = (
+    "τ, the unit of the axis, is the spread of old entities’ scores for this question (their interquartile "
+    "range, with a floor), so that questions can be compared."
+)
+PRESSURES = {
+    "U": "a smooth mean, led by the largest, of how far the candidates of a row score above the answer",
+    "V": "how far the highest candidate of a row scores above the answer",
+}
 
 
 def growth_drawing(told: Told | None) -> tuple[Block, ...]:
     example = told.evidence.example if told is not None and told.evidence is not None else None
     if told is None or example is None:
-        return (
-            Prose("No old question is passed by a newcomer, so there is no admission to draw.", "missing"),
-        )
+        return (Prose(_no_admission(told), "missing"),)
     head, relation, tail = example.fact
     answer = told.entity(head if example.head_missing else tail)
     asked = query(
@@ -24,6 +32,11 @@ def growth_drawing(told: Told | None) -> tuple[Block, ...]:
     first, last = example.crowds[0], example.crowds[-1]
     ranks = ", ".join(count(1 + crowd.ahead_old + crowd.ahead_new) for crowd in example.crowds)
     passed = sum(crowd.ahead_new > 0 for crowd in example.crowds)
+    squeezed = (
+        f" Where more than {SHOWN_AHEAD} stand before the answer, the squares show their shares."
+        if any(crowd.ahead_old + crowd.ahead_new > SHOWN_AHEAD for crowd in example.crowds)
+        else ""
+    )
     return (
         figures.figure(
             "growth",
@@ -34,10 +47,20 @@ def growth_drawing(told: Told | None) -> tuple[Block, ...]:
             f"A real question of this run: {asked}, answer: {answer}. Blue squares are old entities "
             "before the answer, orange ones newcomers of that update; the diamond is the answer. It was "
             f"chosen because newcomers pass it at {passed} of {len(example.crowds)} updates; the tables "
-            "below say how common that is.",
+            f"below say how common that is.{squeezed}",
             partial(drawings.growth, example.crowds, first.n_old, answer),
             (("fill-old", "known before"), ("fill-new", "admitted at this update"), ("answer", "the answer")),
         ),
+    )
+
+
+def _no_admission(told: Told | None) -> str:
+    if told is None:
+        return "No admission is drawn: no folder of a run is here."
+    if told.evidence is None:
+        return "No admission is drawn: this run has no ranks yet."
+    return (
+        "Newcomers pass no fact of snapshot 0 that is ranked at every update: there is no admission to draw."
     )
 
 
@@ -58,6 +81,11 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
         if found.of_the_run
         else "This run has no penalty; drawn is what MEOR would have seen at its weights."
     )
+    clear = (
+        " The record stands at the upper tenth of excess, so it shows the mechanism more clearly than most."
+        if drawing.excess > 0
+        else ""
+    )
     ahead = [told.entity(e) for e in found.strongest]
     names = f" Newcomers ahead: {listed(ahead, 5)}." if ahead else ""
     verdict = (
@@ -74,10 +102,10 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
             f"{number(drawing.strips[0].pressure, 3)}, mean reference {number(drawing.reference, 3)}, "
             f"excess {number(drawing.excess, 3)}.",
             f"{own} Update {found.update}, question {asked}, answer {drawing.answer}. Right of the "
-            "answer's line stand candidates that score above it; a triangle marks the pressure U of a "
-            f"row. Newcomers press with {number(drawing.strips[0].pressure, 3)}, structurally matched old "
-            f"entities with {number(drawing.reference, 3)} on average: {verdict}.{names} The record "
-            "stands at the upper tenth of excess, so it shows the mechanism more clearly than most do.",
+            "answer's line stand candidates that score above it; a triangle marks the pressure "
+            f"{drawing.measure} of a row. Newcomers press with {number(drawing.strips[0].pressure, 3)}, "
+            f"structurally matched old entities with {number(drawing.reference, 3)} on average: {verdict}."
+            f"{names}{clear} {TAU} {drawing.measure} is {PRESSURES[drawing.measure]}; 0 where none does.",
             partial(drawings.comparison, drawing),
             (("fill-new", "newcomers"), ("fill-old", "matched old entities"), ("answer", "the answer")),
         ),

@@ -14,7 +14,7 @@ from meor.errors import MeorError
 from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
 from meor.evaluation.rank import Ranks
 from meor.report.culprits import Culprit, culprits, named, varied
-from meor.report.drawings import Crowd
+from meor.report.drawings import SHOWN_AHEAD, Crowd
 from meor.report.figures import Loss, Step
 from meor.report.words import without_places
 from meor.run.layout import RANKS, VOCABULARY, update_name
@@ -150,12 +150,19 @@ def _steps(ranks: Sequence[Ranks]) -> tuple[Step, ...]:
 
 
 def _example(ranks: Sequence[Ranks], counts: Sequence[int]) -> Example | None:
-    """A query of snapshot 0 that newcomers pass at as many updates as possible and that fits a drawing."""
+    """A query of snapshot 0 that newcomers pass at most updates; if there is, one that fits a drawing."""
+    fitting = _passed_most(ranks, counts, SHOWN_AHEAD)
+    return fitting if fitting is not None else _passed_most(ranks, counts, counts[-1])
+
+
+def _passed_most(ranks: Sequence[Ranks], counts: Sequence[int], lowest: int) -> Example | None:
+    """Of the queries that never rank below `lowest`."""
     series: dict[tuple[int, int, int, int], list[tuple[int, int, int]]] = defaultdict(list)
     updates = {each.occurrences.update for each in ranks}
     for each in ranks:
         asked = each.occurrences
-        rows = np.flatnonzero((asked.snapshot == 0) & (asked.role == Role.HISTORICAL) & (each.cur <= 24))
+        first = (asked.snapshot == 0) & (asked.role == Role.HISTORICAL)
+        rows = np.flatnonzero(first & (each.cur <= lowest))
         for row in rows:
             head, relation, tail = (int(part) for part in asked.fact[row])
             place = (asked.update, int(each.old[row]), int(each.cur[row]))

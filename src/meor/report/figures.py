@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from meor.report.page import Figure
-from meor.report.svg import NARROW, WIDE, Canvas, Scale, padded, tick_labels
-from meor.report.words import MINUS, clipped, number, short, signed
+from meor.report.svg import DIGIT, LETTER, NARROW, WIDE, Canvas, Scale, padded, tick_labels
+from meor.report.words import MINUS, bounds, clipped, effect, number, short, signed
 
 ROW = 24
+WORDS_LINE = 14.0
 
 
 def figure(
@@ -30,6 +31,11 @@ class ForestRow:
     low: float  # two-sided interval
     high: float
     bound: float  # one-sided lower bound
+    tone: str = "neutral"  # "good", "bad" or "neutral"
+
+    @property
+    def shown(self) -> str:
+        return f"{effect(self.mean)}  {bounds(self.low, self.high)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,10 @@ class ForestGroup:
 def forest(groups: Sequence[ForestGroup], width: float) -> Canvas:
     """Means with two-sided intervals; the tick on an interval is the one-sided lower bound."""
     wide = width > NARROW
-    label_width, value_width = (130.0, 176.0) if wide else (6.0, 0.0)
-    row_height = ROW if wide else 36
+    rows = [row for group in groups for row in group.rows]
+    label_width, value_width = _forest_sides(rows, width) if wide else (6.0, 0.0)
+    words = 0.0 if wide else _words_above(rows, width)
+    row_height = ROW if wide else words + 22
     body = sum(28 + row_height * len(group.rows) for group in groups)
     canvas = Canvas(width, body + 40)
     values = [v for group in groups for row in group.rows for v in (row.low, row.high, row.bound)]
@@ -56,21 +64,35 @@ def forest(groups: Sequence[ForestGroup], width: float) -> Canvas:
         y += 20
         canvas.text(0, y, group.title, "strong")
         y += 8
-        if group.margin is not None:
-            at = scale(-group.margin)
-            canvas.line(at, y, at, y + row_height * len(group.rows), "margin")
         for row in group.rows:
-            _forest_row(canvas, scale, row, y, wide)
+            if group.margin is not None:
+                at = scale(-group.margin)
+                canvas.line(at, y + words + (0 if wide else 3), at, y + row_height, "margin")
+            _forest_row(canvas, scale, row, y, words)
             y += row_height
     return canvas
 
 
-def _forest_row(canvas: Canvas, scale: Scale, row: ForestRow, y: float, wide: bool) -> None:
-    middle = y + (12 if wide else 25)
-    tone = "good" if row.bound > 0 else "bad" if row.high < 0 else "neutral"
-    shown = f"{signed(row.mean)}  [{number(row.low)}, {number(row.high)}]"
-    canvas.text(8 if wide else 4, y + (16 if wide else 13), row.label)
-    canvas.text(canvas.width, y + (16 if wide else 13), shown, "num", "end")
+def _forest_sides(rows: Sequence[ForestRow], width: float) -> tuple[float, float]:
+    """Room for labels and for numbers beside the plot."""
+    labels = max((len(row.label) for row in rows), default=0)
+    numbers = max((len(row.shown) for row in rows), default=0)
+    return min(max(labels * LETTER + 22, 110.0), width * 0.4), numbers * DIGIT + 6
+
+
+def _words_above(rows: Sequence[ForestRow], width: float) -> float:
+    """On a phone label and numbers stand above the interval: on one line, or on two if they are long."""
+    fit = all(len(row.label) * LETTER + len(row.shown) * DIGIT + 10 < width for row in rows)
+    return WORDS_LINE if fit else 2 * WORDS_LINE
+
+
+def _forest_row(canvas: Canvas, scale: Scale, row: ForestRow, y: float, words: float) -> None:
+    wide = canvas.width > NARROW
+    middle = y + (12 if wide else words + 11)
+    tone = row.tone
+    room = (scale.start if wide else canvas.width) - 12
+    canvas.text(8 if wide else 4, y + (16 if wide else 13), clipped(row.label, int(room / LETTER)))
+    canvas.text(canvas.width, y + (16 if wide else words - 1), row.shown, "num", "end")
     canvas.line(scale(row.low), middle, scale(row.high), middle, f"interval {tone}")
     canvas.line(scale(row.bound), middle - 6, scale(row.bound), middle + 6, f"bound {tone}")
     canvas.mark(scale(row.mean), middle, 3, f"dot {tone}", 5)

@@ -80,13 +80,20 @@ class Commands:
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """Words that the page uses, each with what it means."""
+
+    lines: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Template:
     """Fixed words that live in a file of their own under templates/."""
 
     name: str
 
 
-Block = Prose | Cards | Figure | Table | Commands | Template
+Block = Prose | Cards | Figure | Table | Commands | Terms | Template
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The paper's printed cells in columns of their own, beside ours."""
+"""The paper's printed figures below ours, cell by cell and digit for digit."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from meor.report.page import Cell, Column, Table
 from meor.report.study_data import Setting, StudyData
-from meor.report.tables import number_cell
-from meor.report.words import ABSENT, effect_name, method_name
+from meor.report.words import ABSENT, MINUS, bound, effect, effect_name, method_name, number
 from meor.study.effects import EFFECTS
 from meor.study.paired_tables import is_stream
 from meor.study.paper import PaperTable, paper_tables
 
+KINDS = {"mean": "mean", "LB": "lower bound"}
 TRANSFERRED = ("FBInc-S", "FBInc-L")
 
 
 def beside_paper(data: StudyData) -> list[Table]:
-    """The paper's cells as printed, in columns of their own. Its -- stays --."""
+    """Ours, and below each the paper's cell as printed. Its -- stays --."""
     found = []
     printed = paper_tables()
     for setting in data.settings:
@@ -38,26 +38,30 @@ def _paper_absolute(printed: PaperTable, setting: Setting, where: str) -> Table:
             cells = [Cell(method_name(each.method))]
             for name in printed.columns:
                 level = each.levels.get(name)
-                cells += [number_cell(level.mean if level else None), _printed(printed, each.method, name)]
+                ours = None if level is None else level.mean
+                cells.append(_beside(number(ours), ours, printed, each.method, name))
             rows.append(tuple(cells))
-    return Table(f"Endpoints beside the paper's Table 2{where}", _pairs(printed.columns), tuple(rows))
+    return Table(f"Endpoints beside the paper's Table 2{where}", _columns(printed.columns), tuple(rows))
 
 
 def _paper_effects(printed: PaperTable, setting: Setting, where: str) -> list[Table]:
+    """Two rows a comparator, means and lower bounds: in columns of their own they would not fit a page."""
     rows = []
-    wanted = [column for column in printed.columns if column.split()[0] in EFFECTS]
+    names = [name for name in EFFECTS if f"{name} mean" in printed.columns]
     for each in setting.comparisons:
         if each.method != "meor" or each.comparator not in printed.rows:
             continue
-        cells = [Cell(method_name(each.comparator))]
-        for column in wanted:
-            name, kind = column.split()
-            effect = each.effects.get(name)
-            ours = None if effect is None else effect.mean if kind == "mean" else effect.lower
-            cells += [number_cell(ours), _printed(printed, each.comparator, column)]
-        rows.append(tuple(cells))
+        for kind, words in KINDS.items():
+            cells = [Cell(method_name(each.comparator)), Cell(words)]
+            for name in names:
+                found = each.effects.get(name)
+                ours = None if found is None else found.mean if kind == "mean" else found.lower
+                shown = (effect if kind == "mean" else bound)(ours, plus=False)
+                cells.append(_beside(shown, ours, printed, each.comparator, f"{name} {kind}"))
+            rows.append(tuple(cells))
     title = f"Effects of MEOR beside the paper's Table {printed.number}{where}"
-    return [Table(title, _pairs([_effect_column(column) for column in wanted]), tuple(rows))]
+    effects = (Column(effect_name(name), numeric=True) for name in names)
+    return [Table(title, (Column("against"), Column("figure"), *effects), tuple(rows))]
 
 
 def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
@@ -80,10 +84,11 @@ def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
         cells = [Cell(f"{group}, rule {setting.rule}")]
         names = ["H_cur mean", "H_cur low", "H_cur high", "A_TN mean", "A_TN LB"]
         for value, column in zip(ours, names, strict=True):
-            cells += [number_cell(value), _printed(printed, key, column)]
+            shown = (effect if column.endswith("mean") else bound)(value, plus=False)
+            cells.append(_beside(shown, value, printed, key, column))
         rows.append(tuple(cells))
     names = ["ΔH_cur mean", "ΔH_cur low", "ΔH_cur high", "ΔA_TN mean", "ΔA_TN lower"]
-    return [Table("Effects of MEOR beside the paper's Table 5", _pairs(names, "setting"), tuple(rows))]
+    return [Table("Effects of MEOR beside the paper's Table 5", _columns(names, "setting"), tuple(rows))]
 
 
 def _boundary(printed: PaperTable, data: StudyData) -> Table:
@@ -106,21 +111,12 @@ def _boundary(printed: PaperTable, data: StudyData) -> Table:
     return Table("Active records where coefficients are balanced", columns, rows)
 
 
-def _pairs(names: Sequence[str], first: str = "method") -> tuple[Column, ...]:
-    columns = [Column(first)]
-    for name in names:
-        columns += [Column(f"{name}, ours", numeric=True), Column(f"{name}, paper", numeric=True)]
-    return tuple(columns)
+def _columns(names: Sequence[str], first: str = "method") -> tuple[Column, ...]:
+    return (Column(first), *(Column(name, numeric=True) for name in names))
 
 
-def _effect_column(column: str) -> str:
-    name, kind = column.split()
-    return f"{effect_name(name)} {'lower' if kind == 'LB' else kind}"
-
-
-def _printed(printed: PaperTable, row: str, column: str) -> Cell:
+def _beside(shown: str, ours: float | None, printed: PaperTable, row: str, column: str) -> Cell:
+    """Our figure, which sorts; the printed one stands below it as it is, but for a true minus sign."""
     text = printed.cell(row, column) or ABSENT
-    try:
-        return Cell(text.replace("-", "−") if text != ABSENT else text, float(text), "muted")
-    except ValueError:
-        return Cell(text, None, "muted")
+    paper = text if text == ABSENT else text.replace("-", MINUS)
+    return Cell(shown, ours, "muted" if ours is None else "", below=f"paper {paper}")

@@ -136,7 +136,8 @@ def _view_of(view: RunView, comparison: Comparison, model: Model, x: int, tau: f
     strongest = tuple(int(e) for e in ahead[np.argsort(-gap[ahead], kind="stable")])
     head, relation, tail = (int(part) for part in cohort.fact[x])
     answer = stream_label(view, int(cohort.answer[x]))
-    drawing = ExcessDrawing(tuple(strips), reference, tau, answer)
+    measure = "U" if comparison.variant.aggregate == "smooth" else "V"
+    drawing = ExcessDrawing(tuple(strips), reference, tau, answer, measure)
     of_run = view.config.method in VARIANTS
     return RecordView(cohort.update, (head, relation, tail), side, drawing, of_run, strongest)
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meor.evaluation.calibration_grid import MARGIN
+from meor.report.judgement import lowered
 from meor.report.run_page import stream_name
 from meor.report.study_data import Setting, StudyData
-from meor.report.words import backbone_name, coefficient_name, listed, method_name, number, plural, signed
-from meor.study.effects import PRESERVED, Comparison
+from meor.report.words import (
+    backbone_name,
+    bound,
+    coefficient_name,
+    effect,
+    listed,
+    method_name,
+    number,
+    plural,
+)
+from meor.study.effects import PRESERVED, Comparison, Effect
 
 
 def sentence(data: StudyData) -> str:
@@ -30,7 +40,7 @@ def _against_replay(setting: Setting) -> Comparison | None:
 def _about(setting: Setting, against: Comparison, several: bool, first: bool) -> str:
     """One rule: MEOR against replay, what it preserves, and where the others stand."""
     gain = against["H_cur"]
-    verb = "raises" if gain.improved else "lowers" if gain.interval.high < 0 else "does not clearly change"
+    verb = "raises" if gain.improved else "lowers" if lowered(gain) else "does not clearly change"
     name = coefficient_name(setting.rule)
     if first:
         place = f"On {stream_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
@@ -39,14 +49,27 @@ def _about(setting: Setting, against: Comparison, several: bool, first: bool) ->
     else:
         start = f"With {name} it {verb} that rank"
     told = (
-        f"{start}: H_cur {signed(gain.mean)} against replay, one-sided 95 % lower bound {signed(gain.lower)}"
+        f"{start}: H_cur {effect(gain.mean)} against replay, one-sided 95 % lower bound {bound(gain.lower)}"
     )
-    if "D_MCI" in against.effects:
-        cut = against["D_MCI"]
-        told += f"; newcomers cost {number(abs(cut.mean))} {'less' if cut.mean >= 0 else 'more'}"
-    told += f". {_preserved(against)}"
+    told += _cost(against.effects.get("D_MCI"))
+    told += f". {_preserved(against)}{_asked_less_well(against.effects.get('A_QN'))}"
     others = [each for each in setting.comparisons if each is not against and "H_cur" in each.effects]
     return f"{told} {_others(others)}" if others else told
+
+
+def _cost(cut: Effect | None) -> str:
+    if cut is None:
+        return ""
+    if not (cut.improved or lowered(cut)):
+        return "; what newcomers cost is not clearly changed"
+    return f"; newcomers cost {effect(abs(cut.mean), plus=False)} {'less' if cut.improved else 'more'}"
+
+
+def _asked_less_well(found: Effect | None) -> str:
+    """A_QN has no margin to be preserved within, so a clear loss is said here or nowhere."""
+    if found is None or not lowered(found):
+        return ""
+    return f" A_QN, facts asked about a newcomer, falls by {effect(abs(found.mean), plus=False)}."
 
 
 def _over_settings(found: Sequence[Comparison]) -> str:
@@ -54,7 +77,7 @@ def _over_settings(found: Sequence[Comparison]) -> str:
     size, name = len(found), method_name(found[0].method)
     gains = [each["H_cur"] for each in found]
     up = sum(gain.improved for gain in gains)
-    down = sum(gain.interval.high < 0 for gain in gains)
+    down = sum(lowered(gain) for gain in gains)
     same = sum(gain.wins == gain.losses == 0 for gain in gains)
     told = f"Of {plural(size, 'setting')}, {name} against replay clearly raises H_cur in {up}"
     told += f" and lowers it in {down}"
@@ -64,7 +87,12 @@ def _over_settings(found: Sequence[Comparison]) -> str:
         for name in PRESERVED
         if (having := [each for each in found if name in each.effects])
     ]
-    return f"{told}. Preserved within {number(MARGIN, 3)}: {listed(kept)}." if kept else f"{told}."
+    told += f". Preserved within {number(MARGIN, 3)}: {listed(kept)}." if kept else "."
+    asked = [each["A_QN"] for each in found if "A_QN" in each.effects]
+    fallen = sum(lowered(each) for each in asked)
+    if fallen:
+        told += f" A_QN, facts asked about a newcomer, clearly falls in {fallen} of {len(asked)}."
+    return told
 
 
 def _preserved(against: Comparison) -> str:
@@ -84,7 +112,7 @@ def _are(names: Sequence[str]) -> str:
 
 def _others(others: Sequence[Comparison]) -> str:
     better = [method_name(each.comparator) for each in others if each["H_cur"].improved]
-    worse = [method_name(each.comparator) for each in others if each["H_cur"].interval.high < 0]
+    worse = [method_name(each.comparator) for each in others if lowered(each["H_cur"])]
     rest = [
         method_name(each.comparator)
         for each in others

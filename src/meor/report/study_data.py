@@ -11,17 +11,29 @@ from typing import Any
 from meor.errors import MeorError, StudyError
 from meor.report.evidence import losses
 from meor.report.figures import Loss
+from meor.report.words import plural
 from meor.run.checkpoint import read_json
 from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
 from meor.study.cell import MARK
 from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
 from meor.study.effects import Comparison, MethodLevels, compare, levels
-from meor.study.plan import Study
+from meor.study.plan import FIRST_SELECTION_SEED, Study
 from meor.study.rows import RUNS, UNREGULARIZED, Group, Row, read_rows, select
 
 COMMAND = "command.txt"
+FEWEST_PAIRS = 2
+"""Of which an effect can be made."""
+
 METHOD_ORDER = ("replay", "calibration", "mmr", "uor", "shuffled", "uncentered", "meor")
+
+
+@dataclass(frozen=True, slots=True)
+class Uncompared:
+    """A method that the head method is not compared with."""
+
+    comparator: str
+    why: str  # a sentence without names where it is alike for many
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +44,7 @@ class Setting:
     rule: str
     levels: tuple[MethodLevels, ...]
     comparisons: tuple[Comparison, ...]  # the head method against each other one
-    uncompared: tuple[str, ...]  # why a method has no comparison
+    uncompared: tuple[Uncompared, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,13 @@ class StudyData:
     def groups(self) -> int:
         """Streams, backbones, hosts and presets that are not to be averaged over."""
         return len({setting.group for setting in self.settings})
+
+    @property
+    def merged(self) -> bool:
+        """Many settings with the same single comparison are rows of one table each."""
+        compared = [setting.comparisons for setting in self.settings if setting.comparisons]
+        comparators = {each.comparator for comparisons in compared for each in comparisons}
+        return len(compared) > 2 and len(comparators) == 1
 
     @property
     def sample(self) -> int:
@@ -142,16 +161,23 @@ def _settings(rows: Sequence[Row], head: str | None) -> list[Setting]:
 
 def _comparisons(
     rows: Sequence[Row], group: Group, rule: str, head: str | None, methods: Sequence[str]
-) -> tuple[tuple[Comparison, ...], tuple[str, ...]]:
+) -> tuple[tuple[Comparison, ...], tuple[Uncompared, ...]]:
     if head is None or head not in methods:
         return (), ()
     found, refused = [], []
+    ours = set(select(rows, group, head, rule))
     for other in methods:
-        if other != head:
-            try:
-                found.append(compare(rows, group, rule, head, other))
-            except StudyError as error:
-                refused.append(str(error))
+        if other == head:
+            continue
+        shared = len(ours & set(select(rows, group, other, rule)))
+        if shared < FEWEST_PAIRS:
+            why = f"{plural(shared, 'pair')} in common, and an effect needs {FEWEST_PAIRS}."
+            refused.append(Uncompared(other, f"{why} Raise --pairs, or see why cells failed."))
+            continue
+        try:
+            found.append(compare(rows, group, rule, head, other))
+        except StudyError as error:
+            refused.append(Uncompared(other, str(error)))
     return tuple(found), tuple(refused)
 
 
@@ -172,6 +198,8 @@ def _ordered(methods: Iterable[str]) -> list[str]:
 def _balances(kept: Sequence[dict[str, Any]]) -> tuple[Balanced, ...]:
     found: dict[tuple[Group, str], Balanced] = {}
     for each in kept:
+        if each["pair"] >= FIRST_SELECTION_SEED:
+            continue  # made to choose a coefficient; no pair of the study
         key = (Group(**each["group"]), str(each["method"]))
         before = found.get(key, Balanced(*key, 0, 0, 0))
         active, records = (int(each["balance"][name]) for name in ("active", "records"))

@@ -8,102 +8,100 @@ from functools import partial
 from meor.evaluation.calibration_grid import MARGIN
 from meor.report import figures, study_tables
 from meor.report.figures import ForestGroup, ForestRow, FrontierLine, FrontierPoint
+from meor.report.judgement import tone
 from meor.report.page import Block, Figure, Prose, Section
-from meor.report.run_page import stream_name
+from meor.report.setting_names import labels, shared, where
 from meor.report.study_data import METHOD_ORDER, Setting, StudyData
-from meor.report.words import backbone_name, effect_name, method_name, number, share, signed
+from meor.report.study_tables import Compared
+from meor.report.words import effect_name, listed, method_name, number, share
 from meor.study.effects import PRESERVED, Comparison
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.rows import Group
 
-FOREST = ("H_cur", "D_MCI", "H_old", "A_TN")
+FOREST = ("H_cur", "D_MCI", "H_old", "A_TN", "A_QN")
 FOREST_LEGEND = (
-    ("fill-good", "lower bound above 0"),
+    ("fill-good", "one-sided lower bound above 0"),
     ("fill-neutral", "neither"),
-    ("fill-bad", "interval below 0"),
+    ("fill-bad", "one-sided upper bound below 0"),
     ("bound neutral", "one-sided 95 % lower bound"),
     ("margin", f"preservation margin {number(-MARGIN, 3)}"),
 )
 
 
-def where(data: StudyData, setting: Setting) -> str:
-    if len(data.settings) == 1:
-        return ""
-    rules = len({s.rule for s in data.settings}) > 1
-    named = [str(setting.group)] if data.groups > 1 else []
-    named += [f"rule {setting.rule}"] if rules else []
-    return f": {', '.join(named)}"
-
-
 def effects(data: StudyData) -> Section:
-    blocks: list[Block] = []
     compared = [setting for setting in data.settings if setting.comparisons]
     if data.head is None or not compared:
-        why = "; ".join(text for setting in data.settings for text in setting.uncompared)
-        return Section(
-            "effects", "Paired effects", (Prose(f"No paired effect can be stated. {why}".strip(), "missing"),)
-        )
-    many = len(compared) > 2 and all(len(setting.comparisons) == 1 for setting in compared)
-    if many:
-        blocks.append(_forest(_across(compared), data.head, ""))
+        why = ["No paired effect can be stated.", *_refused(data.head, data.settings)]
+        return Section("effects", "Paired effects", (Prose(" ".join(why), "missing"),))
+    blocks: list[Block] = []
+    if data.merged:
+        blocks += _shown(_across(data.head, compared), data.sample)
+        blocks += [Prose(text, "missing") for text in _refused(data.head, data.settings)]
+        return Section("effects", "Paired effects", tuple(blocks))
     for setting in compared:
         named = where(data, setting)
-        if not many:
-            blocks.append(_forest(_within(setting), data.head, named))
-        for table in (study_tables.paired_short, study_tables.paired):
-            made = table(setting.comparisons, data.head, named)
-            blocks.append(study_tables.with_sample(made, data.sample))
-        blocks.extend(Prose(text, "missing") for text in setting.uncompared)
-        if any(each.active_share is not None for each in setting.comparisons):
-            active = setting.comparisons[0].active_share
+        blocks += _shown(_within(data.head, setting, named), data.sample)
+        blocks += [Prose(text, "missing") for text in _refused(data.head, [setting])]
+        active = setting.comparisons[0].active_share
+        if active is not None:
             blocks.append(
                 Prose(f"Active records of {method_name(data.head)}{named}: {share(active)}.", "note")
             )
     return Section("effects", "Paired effects", tuple(blocks))
 
 
-def _within(setting: Setting) -> list[ForestGroup]:
-    """One group of rows an endpoint, one row a comparator."""
+def _refused(head: str | None, settings: Sequence[Setting]) -> list[str]:
+    """Who is not compared and why: one sentence for all that have the same reason."""
+    by_reason: dict[str, list[str]] = {}
+    for setting in settings:
+        for each in setting.uncompared:
+            by_reason.setdefault(each.why, []).append(method_name(each.comparator))
     return [
-        _forest_group(name, [(method_name(c.comparator), c) for c in setting.comparisons]) for name in FOREST
+        f"{method_name(str(head))} is not compared with {listed(list(dict.fromkeys(names)))}: {why}"
+        for why, names in by_reason.items()
     ]
 
 
-def _across(settings: Sequence[Setting]) -> list[ForestGroup]:
-    """One row a setting, where each has one comparison."""
-    labelled = [
-        (
-            f"{stream_name(s.group.stream)} {backbone_name(s.group.backbone)}, {s.group.preset}, {s.rule}",
-            s.comparisons[0],
-        )
-        for s in settings
-    ]
-    return [_forest_group(name, labelled) for name in FOREST]
+def _shown(compared: Compared, sample: int) -> list[Block]:
+    tables = (study_tables.paired_short(compared), study_tables.paired(compared))
+    return [_forest(compared), *(study_tables.with_sample(table, sample) for table in tables)]
+
+
+def _within(head: str, setting: Setting, named: str) -> Compared:
+    """One row a comparator."""
+    labelled = tuple((method_name(each.comparator), each) for each in setting.comparisons)
+    return Compared(head, labelled, "against", where=named)
+
+
+def _across(head: str, settings: Sequence[Setting]) -> Compared:
+    """One row a setting, where each has the same comparison."""
+    comparisons = [setting.comparisons[0] for setting in settings]
+    labelled = tuple(zip(labels(settings), comparisons, strict=True))
+    return Compared(head, labelled, "setting", method_name(comparisons[0].comparator), shared(settings))
 
 
 def _forest_group(name: str, comparisons: Sequence[tuple[str, Comparison]]) -> ForestGroup:
     rows = tuple(
-        ForestRow(label, e.mean, e.interval.low, e.interval.high, e.lower)
+        ForestRow(label, e.mean, e.interval.low, e.interval.high, e.lower, tone(e))
         for label, each in comparisons
         if (e := each.effects.get(name)) is not None
     )
     return ForestGroup(effect_name(name), rows, MARGIN if name in PRESERVED else None)
 
 
-def _forest(groups: Sequence[ForestGroup], head: str, named: str) -> Figure:
+def _forest(compared: Compared) -> Figure:
+    groups = [_forest_group(name, compared.labelled) for name in FOREST]
     shown = [group for group in groups if group.rows]
     alt = "; ".join(
-        f"{group.title} against {row.label} {signed(row.mean)} [{number(row.low)}, {number(row.high)}]"
-        for group in shown
-        for row in group.rows
+        f"{group.title}, {compared.kind} {row.label}: {row.shown}" for group in shown for row in group.rows
     )
+    against = "the others" if compared.kind == "against" else compared.other
     return figures.figure(
         "forest",
-        f"{method_name(head)} against the others{named}",
+        f"{method_name(compared.head)} against {against}{compared.where}",
         alt,
         "Right of zero is better for every row. Diamonds are means over pairs, lines two-sided 95 % "
-        "intervals, upright ticks one-sided lower bounds. Intervals are not adjusted for the number of "
-        "comparisons.",
+        f"intervals, upright ticks one-sided lower bounds. {study_tables.UNADJUSTED}",
         partial(figures.forest, shown),
         FOREST_LEGEND,
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from meor.evaluation.calibration_grid import MARGIN
+from meor.report.glossary import agreement
 from meor.report.page import Block, Cell, Column, Commands, Prose, Section, Table
 from meor.report.paper_beside import beside_paper
 from meor.report.provenance import provenance
@@ -31,9 +33,8 @@ def paper(data: StudyData) -> Section:
         title,
         (
             Prose(
-                "Columns called paper hold the printed cells, digit for digit; -- is what it does not "
-                "report. They are shown for orientation and enter no figure of ours. The preset named in "
-                "a table says how far the settings agree."
+                "Ours, and below each the printed cell, digit for digit; -- is what the paper does not "
+                f"report. Its figures are shown for orientation and enter none of ours. {agreement(data)}"
             ),
             *found,
         ),
@@ -64,15 +65,30 @@ def made(data: StudyData, view: RunView | None) -> Section:
 
 def _command(data: StudyData) -> tuple[str, str]:
     """What was typed, without this machine's places."""
-    words = shlex.split(data.command) or ["meor", "study", data.name]
+    words = iter(shlex.split(data.command) or ["meor", "study", data.name])
     kept: list[str] = []
-    skip = False
+    resumes = False
     for word in words:
-        name = word.partition("=")[0]
-        if not skip and name not in PLACES:
-            kept.append(word.rstrip("/").rsplit("/", 1)[-1] if "/" in word and "://" not in word else word)
-        skip = not skip and word in PLACES
-    return shlex.join(kept), "makes every run of this study again, or goes on where it stopped"
+        name, equals, value = word.partition("=")
+        if name not in PLACES:
+            kept.append(_without_place(word))
+            continue
+        value = value if equals else next(words, "")
+        if name == "--out" and not _is_place(value):
+            kept += [name, value]
+            resumes = True
+    told = "makes every run of this study again"
+    return shlex.join(kept), f"{told}, or goes on where it stopped" if resumes else told
+
+
+def _without_place(word: str) -> str:
+    """An absolute path loses its folders; a key before it stays."""
+    key, equals, value = ("", "", word) if _is_place(word) else word.partition("=")
+    return f"{key}{equals}{PurePath(value).name}" if _is_place(value) else word
+
+
+def _is_place(value: str) -> bool:
+    return PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
 
 
 def _selection(data: StudyData) -> Table:

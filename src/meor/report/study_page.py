@@ -9,11 +9,13 @@ from meor.errors import MeorError
 from meor.report import parts, study_tables
 from meor.report.drawn import drawn
 from meor.report.figures import LossPanel
-from meor.report.page import Block, Card, Cards, Page, Prose, Section
+from meor.report.glossary import glossary
+from meor.report.page import Block, Card, Cards, Page, Prose, Section, Table
 from meor.report.run_page import TONES, stream_name
 from meor.report.sentence import sentence
+from meor.report.setting_names import labels, shared, where
 from meor.report.study_data import Setting, StudyData, has_weights, mean_losses, read_study
-from meor.report.study_effects import effects, frontier_section, where
+from meor.report.study_effects import effects, frontier_section
 from meor.report.study_made import made, paper
 from meor.report.words import MEANING, backbone_name, interval, listed, method_name, number, plural
 from meor.run.view import RunView
@@ -62,7 +64,9 @@ def _kicker(data: StudyData) -> str:
     backbones = listed(list(dict.fromkeys(backbone_name(s.group.backbone) for s in data.settings)))
     pairs = max(len(level.pairs) for s in data.settings for level in s.levels)
     size = f"{plural(pairs, 'pair')} · {plural(len(data.rows), 'run')}"
-    return f"Report of a study · {backbones} · preset {presets} · {size}"
+    rules = list(dict.fromkeys(s.rule for s in data.settings if data.head is not None))
+    ruled = f"{'rules' if len(rules) > 1 else 'rule'} {listed(rules)} · " if rules else ""
+    return f"Report of a study · {backbones} · preset {presets} · {ruled}{size}"
 
 
 def _state(data: StudyData) -> str:
@@ -110,9 +114,17 @@ def _endpoints(data: StudyData) -> Section:
             "differences are judged below, pair by pair."
         )
     ]
-    made = (study_tables.absolute(setting, where(data, setting)) for setting in data.settings)
-    blocks += [study_tables.with_sample(table, data.sample) for table in made]
+    blocks += [study_tables.with_sample(table, data.sample) for table in _absolute(data)]
+    blocks.append(glossary(data))
     return Section("endpoints", "Endpoints", tuple(blocks))
+
+
+def _absolute(data: StudyData) -> list[Table]:
+    if not data.merged:
+        return [study_tables.absolute(setting.levels, where(data, setting)) for setting in data.settings]
+    named = zip(labels(data.settings), data.settings, strict=True)
+    rows = [(label, level) for label, setting in named for level in setting.levels]
+    return [study_tables.absolute_of_settings(rows, shared(data.settings))]
 
 
 def _panels(data: StudyData, main: Setting) -> list[LossPanel]:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from meor.report.judgement import lowered
 from meor.report.page import Cell, Column, Table
-from meor.report.study_data import Setting
-from meor.report.words import ABSENT, effect_name, interval, listed, method_name, number, share, short, signed
+from meor.report.words import (
+    ABSENT,
+    bound,
+    bounds,
+    effect,
+    effect_name,
+    interval,
+    listed,
+    method_name,
+    number,
+    share,
+    short,
+    signed,
+)
 from meor.stream.sample import sample_note
 from meor.study.effects import EFFECTS, PRESERVED, Comparison, Effect, MethodLevels
 from meor.study.frontier import EqualAcquisition
 
+UNADJUSTED = "Bounds and intervals are not adjusted for the number of comparisons."
 ABSOLUTE = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
 
 
@@ -20,31 +34,51 @@ def with_sample(table: Table, sample: int) -> Table:
     return replace(table, note=f"{table.note} {sample_note(sample)}".strip())
 
 
-def absolute(setting: Setting, where: str) -> Table:
-    columns = (
-        Column("method"),
-        *(Column(name, numeric=True) for name in ABSOLUTE),
-        Column("λ", numeric=True, hint="what multiplies the penalty; below, its active records"),
-    )
-    sizes = {len(each.pairs) for each in setting.levels}
-    size = listed([str(number) for number in sorted(sizes)])
-    return Table(
-        f"Endpoints, mean over pairs with a two-sided 95 % interval{where}",
-        columns,
-        tuple(_absolute_row(each) for each in setting.levels),
-        f"λ multiplies the penalty; active is the share of its records with an excess. Pairs: {size}.",
-    )
+def absolute(levels: Sequence[MethodLevels], where: str) -> Table:
+    """One row a method."""
+    over = "mean over pairs with a two-sided 95 % interval" if _have_intervals(levels) else "one pair"
+    rows = tuple(_absolute_row(each, interval) for each in levels)
+    return Table(f"Endpoints, {over}{where}", _ABSOLUTE_COLUMNS, rows, _absolute_note(levels))
 
 
-def _absolute_row(found: MethodLevels) -> tuple[Cell, ...]:
+def absolute_of_settings(levels: Sequence[tuple[str, MethodLevels]], where: str) -> Table:
+    """One row a method and setting; half widths in place of intervals, so that a page is wide enough."""
+    found = [each for _, each in levels]
+    over = "mean over pairs ± half a two-sided 95 % interval" if _have_intervals(found) else "one pair"
+    rows = tuple((Cell(label), *_absolute_row(each, _half_width)) for label, each in levels)
+    columns = (Column("setting"), *_ABSOLUTE_COLUMNS)
+    return Table(f"Endpoints, {over}{where}", columns, rows, _absolute_note(found))
+
+
+_ABSOLUTE_COLUMNS = (
+    Column("method"),
+    *(Column(name, numeric=True) for name in ABSOLUTE),
+    Column("λ", numeric=True, hint="what multiplies the penalty; below, its active records"),
+)
+
+
+def _have_intervals(levels: Sequence[MethodLevels]) -> bool:
+    return any(level.interval is not None for each in levels for level in each.levels.values())
+
+
+def _half_width(low: float, high: float) -> str:
+    return f"± {number((high - low) / 2)}"
+
+
+def _absolute_note(levels: Sequence[MethodLevels]) -> str:
+    size = listed([str(pairs) for pairs in sorted({len(each.pairs) for each in levels})])
+    return f"λ multiplies the penalty; active is the share of its records with an excess. Pairs: {size}."
+
+
+def _absolute_row(found: MethodLevels, spread: Callable[[float, float], str]) -> tuple[Cell, ...]:
     cells = []
     for name in ABSOLUTE:
         level = found.levels.get(name)
         if level is None:
             cells.append(Cell(ABSENT, None, "muted"))
             continue
-        spread = "" if level.interval is None else interval(level.interval.low, level.interval.high)
-        cells.append(Cell(number(level.mean), level.mean, below=spread))
+        below = "" if level.interval is None else spread(level.interval.low, level.interval.high)
+        cells.append(Cell(number(level.mean), level.mean, below=below))
     return (
         Cell(method_name(found.method)),
         *cells,
@@ -56,10 +90,21 @@ def _active(found: float | None) -> str:
     return "" if found is None else f"{share(found)} active"
 
 
-def paired(comparisons: Sequence[Comparison], head: str, where: str) -> Table:
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Comparisons of one method that stand together, each with the label of its rows."""
+
+    head: str
+    labelled: tuple[tuple[str, Comparison], ...]
+    kind: str  # what labels name: "against" or "setting"
+    other: str = "the other"  # whom all of them compare with, if it is one
+    where: str = ""
+
+
+def paired(compared: Compared) -> Table:
     """All that is said about each paired effect."""
     columns = (
-        Column("against"),
+        Column(compared.kind),
         Column("effect"),
         Column("mean", numeric=True),
         Column("lower bound", numeric=True, hint="one-sided 95 % Student t"),
@@ -69,35 +114,36 @@ def paired(comparisons: Sequence[Comparison], head: str, where: str) -> Table:
     )
     rows = tuple(
         (
-            Cell(method_name(each.comparator)),
+            Cell(label),
             Cell(effect_name(name)),
-            Cell(signed(found.mean), found.mean),
-            Cell(signed(found.lower), found.lower),
+            Cell(effect(found.mean), found.mean),
+            Cell(bound(found.lower), found.lower),
             Cell(
-                interval(found.interval.low, found.interval.high),
-                below=interval(found.bca.low, found.bca.high),
+                bounds(found.interval.low, found.interval.high),
+                below=bounds(found.bca.low, found.bca.high),
             ),
             Cell(found.wtl),
             verdict(name, found),
         )
-        for each in comparisons
+        for label, each in compared.labelled
         for name in EFFECTS
         if (found := each.effects.get(name)) is not None
     )
     note = (
-        "Intervals are not adjusted for the number of comparisons. For D_MCI the effect is the "
-        "reduction, so up is good everywhere. An exact tie usually means that the penalty never acted."
+        f"{UNADJUSTED} For D_MCI the effect is the reduction, so up is good everywhere. An exact tie usually "
+        "means that the penalty never acted."
     )
-    return Table(f"Every paired effect of {method_name(head)}{where}", columns, rows, note, folded=True)
+    title = f"Every paired effect of {method_name(compared.head)}{compared.where}"
+    return Table(title, columns, rows, note, folded=True)
 
 
-SHORT = ("H_cur", "H_old", "D_MCI", "A_TN")
+SHORT = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
 
 
-def paired_short(comparisons: Sequence[Comparison], head: str, where: str) -> Table:
-    """One row a comparator: means, with one-sided lower bounds below them."""
+def paired_short(compared: Compared) -> Table:
+    """One row a comparison: means, with one-sided lower bounds below them."""
     columns = (
-        Column("against"),
+        Column(compared.kind),
         *(Column(effect_name(name), numeric=True) for name in SHORT),
         Column(
             "W/T/L", numeric=True, sortable=False, hint="pairs won, tied, lost on H_cur at full precision"
@@ -105,16 +151,17 @@ def paired_short(comparisons: Sequence[Comparison], head: str, where: str) -> Ta
     )
     rows = tuple(
         (
-            Cell(method_name(each.comparator)),
+            Cell(label),
             *(_short_effect(name, each.effects.get(name)) for name in SHORT),
             Cell(each["H_cur"].wtl if "H_cur" in each.effects else ABSENT),
         )
-        for each in comparisons
+        for label, each in compared.labelled
     )
-    title = f"{method_name(head)} minus the other, one-sided 95 % lower bound below{where}"
+    minus = f"{method_name(compared.head)} minus {compared.other}"
+    title = f"{minus}, one-sided 95 % lower bound below{compared.where}"
     note = (
         "Green: better, or preserved where that is the question (H_old, A_TN). Red: worse, or not shown "
-        "to be preserved."
+        f"to be preserved. {UNADJUSTED}"
     )
     return Table(title, columns, rows, note)
 
@@ -122,14 +169,14 @@ def paired_short(comparisons: Sequence[Comparison], head: str, where: str) -> Ta
 def _short_effect(name: str, found: Effect | None) -> Cell:
     if found is None:
         return Cell(ABSENT, None, "muted")
-    return Cell(signed(found.mean), found.mean, verdict(name, found).tone, f"≥ {signed(found.lower)}")
+    return Cell(effect(found.mean), found.mean, verdict(name, found).tone, f"≥ {bound(found.lower)}")
 
 
 def verdict(name: str, found: Effect) -> Cell:
-    """What the lower bound says; never more."""
+    """What the one-sided bounds say; never more."""
     if found.improved:
         return Cell("better", 2, "good")
-    if found.interval.high < 0:
+    if lowered(found):
         worse = "worse, within the margin" if name in PRESERVED and found.preserved else "worse"
         return Cell(worse, 0, "bad")
     if name in PRESERVED:
@@ -153,13 +200,16 @@ def equal_acquisition(found: Sequence[EqualAcquisition], where: str) -> Table:
         (
             Cell(method_name(each.comparator)),
             Cell(signed(each.offset, 3), each.offset),
-            Cell(signed(each.effect.mean), each.effect.mean),
-            Cell(signed(each.effect.lower), each.effect.lower),
-            Cell(interval(each.effect.interval.low, each.effect.interval.high)),
+            Cell(effect(each.effect.mean), each.effect.mean),
+            Cell(bound(each.effect.lower), each.effect.lower),
+            Cell(bounds(each.effect.interval.low, each.effect.interval.high)),
             Cell(each.effect.wtl),
             Cell(str(len(each.pairs)), len(each.pairs)),
         )
         for each in found
     )
-    note = "Each method at its best coefficient that reaches this A_TN, linear between grid points."
+    note = (
+        "Each method at its best coefficient that reaches this A_TN, linear between grid points. "
+        + UNADJUSTED
+    )
     return Table(f"H_cur at equal A_TN{where}", columns, rows, note)

@@ -15,6 +15,7 @@ from meor.report.words import svg_symbols
 
 WIDE, NARROW = 720, 350
 LETTER = 6.6  # mean width of a letter at the figures' 12.5 px
+DIGIT = 6.9  # and of a character in their numbers
 
 
 def px(value: float) -> str:

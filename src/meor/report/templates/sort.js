@@ -10,6 +10,7 @@
     if (!numbers && typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
     return numbers ? a - b : a.localeCompare(b, undefined, { numeric: true });
   };
+  const missing = (key) => key === "--" || key === "";
   for (const table of document.querySelectorAll("table.data")) {
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[0].cells];
@@ -24,7 +25,8 @@
         head.setAttribute("aria-sort", next);
         const sign = next === "ascending" ? 1 : -1;
         const rows = [...body.rows].map((row, index) => ({ row, index, key: value(row.cells[column]) }));
-        rows.sort((a, b) => sign * compare(a.key, b.key) || a.index - b.index);
+        rows.sort((a, b) =>
+          missing(a.key) - missing(b.key) || sign * compare(a.key, b.key) || a.index - b.index);
         body.append(...rows.map((each) => each.row));
       });
     });

@@ -1,0 +1,63 @@
+"""What a study compares, one line each: the methods, coefficient rules and presets that occur in it."""
+
+from __future__ import annotations
+
+from meor.evaluation.calibration_grid import MARGIN
+from meor.objective.balance import RECORDS
+from meor.report.page import Terms
+from meor.report.study_data import METHOD_ORDER, StudyData
+from meor.report.words import method_name, number
+
+METHODS = {
+    "replay": "the host as it is: new facts with replayed old ones, no penalty.",
+    "calibration": (
+        "trains nothing more; transforms the scores of a replay model by admission cohort, relation and "
+        "side, as fitted on validation facts."
+    ),
+    "meor": (
+        "penalises what newcomers press on the answer of a replayed question beyond structurally matched old "
+        "entities: the squared excess, and nothing below it."
+    ),
+    "mmr": "MEOR with the largest gap above the answer in place of the smooth mean of all gaps.",
+    "uor": "MEOR with old entities of the same role as reference, not matched by degree and relations.",
+    "shuffled": "MEOR with the matched references of another question.",
+    "uncentered": "MEOR without a reference: all that newcomers press with is penalised.",
+}
+RULES = {
+    "balance": (
+        "the coefficient at which host and penalty pull equally hard on newcomers, by their gradients over "
+        f"up to {RECORDS} records of update 1; no rank is looked at."
+    ),
+    "validated": (
+        "the multiple of the balanced coefficient with the highest H_cur on validation facts of other pairs, "
+        f"among those whose A_TN there is no more than {number(MARGIN, 3)} below replay’s."
+    ),
+}
+PRESETS = {
+    "paper": "the published setting: one pass of refinement at a rate of 1e-4; newcomers hardly move.",
+    "practical": (
+        "the same model and losses, refined until newcomers are learned; its levels are not comparable with "
+        "the published ones."
+    ),
+}
+
+
+def glossary(data: StudyData) -> Terms:
+    methods = {row.method for row in data.rows}
+    rules = dict.fromkeys(setting.rule for setting in data.settings)
+    presets = dict.fromkeys(setting.group.preset for setting in data.settings)
+    lines = [(method_name(name), METHODS[name]) for name in METHOD_ORDER if name in methods]
+    if methods - {"replay", "calibration"}:
+        lines += [(f"Rule {rule}", RULES.get(rule, "this coefficient, set by hand.")) for rule in rules]
+    lines += [(f"Preset {name}", PRESETS[name]) for name in presets if name in PRESETS]
+    return Terms(tuple(lines))
+
+
+def agreement(data: StudyData) -> str:
+    """How far the presets of a study are the paper's setting."""
+    told = [
+        f"{name} is {PRESETS[name]}"
+        for name in dict.fromkeys(s.group.preset for s in data.settings)
+        if name in PRESETS
+    ]
+    return " ".join(f"Preset {each}" for each in told)
