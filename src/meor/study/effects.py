@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from meor.errors import StudyError
 from meor.evaluation import calibration_grid
@@ -110,10 +111,16 @@ class MethodLevels:
 
 def effect(endpoint: str, values: Sequence[float]) -> Effect:
     """Everything said about the paired differences of one endpoint."""
+    return _effect(endpoint, tuple(float(value) for value in values))
+
+
+@lru_cache(maxsize=4096)
+def _effect(endpoint: str, values: tuple[float, ...]) -> Effect:
+    """Kept, because the bootstrap takes its time and several tables show the same effect."""
     mean, _, _ = moments(values)
     return Effect(
         endpoint,
-        tuple(float(value) for value in values),
+        values,
         mean,
         lower_bound(values),
         t_interval(values),
