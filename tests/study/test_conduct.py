@@ -135,8 +135,11 @@ def test_an_interrupted_study_goes_on_to_the_same_bytes(whole: tuple[Path, Findi
         with pytest.raises(KeyboardInterrupt):
             conduct(tiny_plan(place), out, executor=StopsAfter(times), means=Means(cache=place / "cache"))
         assert [row.pair for row in read_rows(out / "runs.parquet")] == list(range(times))
+    parts: list[Findings] = []
+    means = Means(cache=place / "cache")
     with pytest.raises(KeyboardInterrupt):
-        conduct(tiny_plan(place), out, executor=StopsAfter(0), means=Means(cache=place / "cache"))
+        conduct(tiny_plan(place), out, executor=StopsAfter(0), means=means, keep=parts.append)
+    assert [len(part.rows) for part in parts] == [2]
     assert len(read_rows(out / "runs.parquet")) == 2  # a part that is written never loses a row
     conduct(tiny_plan(place), out, means=Means(cache=place / "other"))
     assert hashes(out) == hashes(whole[0])

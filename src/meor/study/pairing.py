@@ -149,9 +149,9 @@ def _cell(group: Group, seed: int, method: str) -> Cell:
 def input_hash(view: RunView, stream: Stream) -> str:
     """sha256 of what the runs of a pair share.
 
-    Read: the run's settings but method and coefficient, the sha256 of its base's weights, the stream's content.
-    Made again from these by the code that trains: each update's replay buffer, and every step of every pass,
-    facts in their order and their negatives.
+    Read: the run's settings but method and coefficient, the sha256 of its base's weights, the stream's
+    content. Made again from these by the code that trains: each update's replay buffer, and every step of
+    every pass, facts in their order and their negatives.
     """
     config = view.config
     unshared = {"method", "coefficient", "coefficient_rule", "stream", "data_dir", "base_model"}
