@@ -131,6 +131,9 @@ class StopsAfter:
 
 def test_an_interrupted_study_goes_on_to_the_same_bytes(whole: tuple[Path, Findings], place: Path) -> None:
     out = place / "interrupted"
+    with pytest.raises(KeyboardInterrupt):
+        conduct(tiny_plan(place), out, executor=StopsAfter(0), means=Means(cache=place / "cache"))
+    assert not (out / "runs.parquet").exists()
     for times in (1, 2):
         with pytest.raises(KeyboardInterrupt):
             conduct(tiny_plan(place), out, executor=StopsAfter(times), means=Means(cache=place / "cache"))

@@ -160,6 +160,8 @@ class _Conductor:
         return validated_cells(self.plan, {(each.group, each.method): each.multiple for each in self.choices})
 
     def _write_part(self) -> None:
+        if not self.rows:
+            return  # nothing is no reason to replace what an earlier study wrote
         # A fault of the rows is told at the end, when everything is made; until then nothing stops for it.
         with suppress(MeorError):
             self._written()
