@@ -9,7 +9,15 @@ from tests.stream.published import ENTRY, FILES
 
 from meor.errors import StreamError
 from meor.stream import registry
-from meor.stream.registry import entries, entry_of, find_entry, find_folder, open_stream, verify
+from meor.stream.registry import (
+    check_there,
+    entries,
+    entry_of,
+    find_entry,
+    find_folder,
+    open_stream,
+    verify,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +89,34 @@ def test_data_dir_goes_before_the_variable_and_the_variable_before_the_cache(
     given = put(tmp_path / "given", "SMALL")  # the publisher's own name of the folder
     assert find_folder(ENTRY, tmp_path / "given") == given
     assert open_stream("small", data_dir=tmp_path / "given").name == "Small"
+
+
+@pytest.mark.usefixtures("small")
+def test_a_data_dir_that_lacks_the_stream_is_refused_whatever_else_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "named")
+    put(tmp_path / "cache/meor/streams")
+    monkeypatch.setenv("MEOR_DATA", str(tmp_path / "named"))
+    for ask in (open_stream, check_there):
+        with pytest.raises(StreamError, match="the only place --data-dir allows") as said:
+            ask("Small", data_dir=tmp_path / "nowhere")
+        assert str(tmp_path / "named") not in str(said.value)
+        ask("Small")
+
+
+@pytest.mark.usefixtures("small")
+def test_whether_a_stream_is_there_is_said_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "facts.tsv").write_text("no stream")
+    for there in ("world", "broken", "./broken", str(tmp_path / "facts.tsv")):
+        check_there(there)
+    for ask in (open_stream, check_there):
+        for absent, told in (("NOPE", "no stream, file or folder"), ("Small", "not on this machine"),
+                             ("./no/where", "no/where")):  # fmt: skip
+            with pytest.raises(StreamError, match=told):
+                ask(absent)
 
 
 @pytest.mark.usefixtures("small")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.study.tiny_study import hashes, tiny_plan
 
+from meor.errors import StreamError
 from meor.objective.balance import Balance
 from meor.run.checkpoint import to_json
 from meor.run.view import RunView
@@ -25,6 +26,10 @@ from meor.study.rows import read_rows
 class Seen(Observer):
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
+        self.total = 0
+
+    def stage(self, name: str, cells: int, total: int) -> None:
+        self.total = total
 
     def cell(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
@@ -126,9 +131,19 @@ class StopsAfter:
 
 def test_an_interrupted_study_goes_on_to_the_same_bytes(whole: tuple[Path, Findings], place: Path) -> None:
     out = place / "interrupted"
-    for _ in range(2):
+    with pytest.raises(KeyboardInterrupt):
+        conduct(tiny_plan(place), out, executor=StopsAfter(0), means=Means(cache=place / "cache"))
+    assert not (out / "runs.parquet").exists()
+    for times in (1, 2):
         with pytest.raises(KeyboardInterrupt):
-            conduct(tiny_plan(place), out, executor=StopsAfter(1), means=Means(cache=place / "cache"))
+            conduct(tiny_plan(place), out, executor=StopsAfter(times), means=Means(cache=place / "cache"))
+        assert [row.pair for row in read_rows(out / "runs.parquet")] == list(range(times))
+    parts: list[Findings] = []
+    means = Means(cache=place / "cache")
+    with pytest.raises(KeyboardInterrupt):
+        conduct(tiny_plan(place), out, executor=StopsAfter(0), means=means, keep=parts.append)
+    assert [len(part.rows) for part in parts] == [2]
+    assert len(read_rows(out / "runs.parquet")) == 2  # a part that is written never loses a row
     conduct(tiny_plan(place), out, means=Means(cache=place / "other"))
     assert hashes(out) == hashes(whole[0])
 
@@ -146,9 +161,12 @@ def test_a_failed_cell_is_named_and_the_rest_goes_on(whole: tuple[Path, Findings
     folder = out / "runs" / "ring-replay-complex-practical" / "pair-1"
     folder.mkdir(parents=True)
     (folder / "replay").write_text("in the way")
-    found = conduct(plan, out, executor=Serial(), means=Means(cache=place / "cache"))
+    seen = Seen()
+    found = conduct(plan, out, executor=Serial(), means=Means(cache=place / "cache"), observer=seen)
     name = "ring-replay-complex-practical/pair-1/replay"
     assert "is a file" in found.failures[name]
+    assert next(iter(found.failures)) == name  # and not calibration, which only follows from it
+    assert seen.total == len(seen.outcomes)
     assert {row.pair for row in found.rows} == {0, 2}
     told = json.loads((out / FAILURES).read_text())
     assert set(told) == {f"ring-replay-complex-practical/pair-1/{method}" for method in plan.methods}
@@ -157,6 +175,15 @@ def test_a_failed_cell_is_named_and_the_rest_goes_on(whole: tuple[Path, Findings
     assert mended.failures == {}
     assert not (out / FAILURES).exists()
     assert {row.pair for row in mended.rows} == {0, 1, 2}
+
+
+def test_a_stream_that_is_not_there_is_refused_before_the_first_run(place: Path) -> None:
+    out = place / "absent"
+    plan = tiny_plan(place, methods=["replay"], pairs=1)
+    moved = plan.model_copy(update={"stream": (str(place / "nowhere" / "ring"),)})
+    with pytest.raises(StreamError, match="no such file or folder"):
+        conduct(moved, out, means=Means(cache=place / "cache"))
+    assert not out.exists()
 
 
 def test_cells_made_by_other_settings_are_refused_and_more_pairs_are_not(place: Path) -> None:
@@ -198,8 +225,10 @@ def test_every_rule_has_its_rows_and_the_choice_is_recorded(place: Path) -> None
     rules, methods = ["balance", "validated", 0.01], ["replay", "uncentered", "meor"]
     plan = tiny_plan(place, methods=methods, coefficient_rule=rules, multiples=[1, 3])
     out = place / "rules"
-    found = conduct(plan, out, means=Means(cache=place / "cache"))
+    seen = Seen()
+    found = conduct(plan, out, means=Means(cache=place / "cache"), observer=seen)
     assert found.failures == {}
+    assert seen.total == len(seen.outcomes)
     by_rule: dict[str, set[tuple[str, int]]] = {}
     for row in found.rows:
         by_rule.setdefault(row.coefficient_rule, set()).add((row.method, row.pair))

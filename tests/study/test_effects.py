@@ -8,7 +8,7 @@ from tests.study.study_rows import row, study_rows
 
 from meor.errors import NonFiniteError, StudyError
 from meor.study.bounds import lower_bound, t_interval
-from meor.study.effects import MARGIN, adjusted, compare, effect, levels
+from meor.study.effects import MARGIN, TooFewPairsError, adjusted, compare, effect, levels
 from meor.study.rows import Group
 
 GROUP = Group("ENTITY", "complex", "replay", "practical")
@@ -118,5 +118,14 @@ def test_holm_never_lowers_a_p_value() -> None:
     rows = study_rows()
     family = [compare(rows, GROUP, "balance", "meor", other) for other in ("replay", "mmr", "uor")]
     found = adjusted(family)
-    assert set(found) == {"replay", "mmr", "uor"}
-    assert all(found[each.comparator] >= each["H_cur"].p_value for each in family)
+    assert len(found) == len(family)
+    assert all(
+        value is not None and value >= e["H_cur"].p_value for value, e in zip(found, family, strict=True)
+    )
+    undefined = replace(family[1], effects={})
+    assert adjusted([family[0], undefined, family[2]])[1] is None
+
+
+def test_too_few_pairs_are_told_apart_from_what_is_wrong() -> None:
+    with pytest.raises(TooFewPairsError, match="an effect needs 2"):
+        compare(study_rows(1), GROUP, "balance", "meor", "replay")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.study.study_rows import row
 
-from meor.study.frontier import at_equal_acquisition, best_at, curves, frontier_points
+from meor.study.frontier import at_equal_acquisition, best_at, curves, frontier_points, offsets
 from meor.study.rows import Group, Row
 
 GROUP = Group("ENTITY", "complex", "replay", "practical")
@@ -43,7 +43,7 @@ def test_methods_along_one_frontier_differ_at_equal_coefficients_and_not_at_equa
         rows += grid("meor", pair, {1.0: (0.09, 0.21), 3.0: (0.08, 0.22)})
         rows += grid("mmr", pair, {1.0: (0.08, 0.22), 3.0: (0.06, 0.24)})
     found = at_equal_acquisition(rows, GROUP, "meor", "mmr")
-    assert [each.offset for each in found] == [0.0, -0.005, -0.01, -0.02]
+    assert [each.offset for each in found] == [-0.005, -0.01, -0.015, -0.02]
     assert all(abs(value) < 1e-12 for each in found for value in each.effect.values)
 
 
@@ -57,6 +57,39 @@ def test_a_better_frontier_shows_at_equal_acquisition() -> None:
     assert found[-0.01].effect.mean == pytest.approx(0.02)
     assert found[-0.01].effect.wtl == "4/0/0"
     assert found[-0.01].pairs == (0, 1, 2, 3)
+
+
+def test_methods_are_compared_as_far_as_two_of_them_reach() -> None:
+    rows = []
+    for pair in range(3):
+        rows.append(row("replay", pair, A_TN=0.10, H_cur=0.20, D_MCI=0.05))
+        rows += grid("meor", pair, {1.0: (0.107, 0.21), 100.0: (0.1221, 0.26)})
+        rows += grid("mmr", pair, {1.0: (0.108, 0.21), 100.0: (0.1205, 0.24)})
+        rows += grid("uor", pair, {1.0: (0.105, 0.20), 100.0: (0.19, 0.20)})  # alone beyond .0221
+    assert offsets(rows, GROUP) == [0.02, 0.015, 0.01, 0.005, 0.0]
+    found = {each.offset: each.effect for each in at_equal_acquisition(rows, GROUP, "meor", "mmr")}
+    assert list(found) == [0.02, 0.015, 0.01, 0.005]  # at 0 both are replay, and nothing is compared
+    assert found[0.02].wtl == "3/0/0"
+
+
+def test_a_small_range_has_small_steps_and_a_single_method_none() -> None:
+    rows = []
+    for pair in range(2):
+        rows.append(row("replay", pair, A_TN=0.10, H_cur=0.20, D_MCI=0.05))
+        rows += grid("meor", pair, {1.0: (0.1032, 0.21)})
+    assert offsets(rows, GROUP) == []
+    more = rows + [each for pair in range(2) for each in grid("mmr", pair, {1.0: (0.1032, 0.22)})]
+    assert offsets(more, GROUP) == [0.003, 0.002, 0.001, 0.0]
+
+
+def test_at_replays_own_acquisition_a_curve_that_comes_back_is_compared() -> None:
+    rows = []
+    for pair in range(2):
+        rows.append(row("replay", pair, A_TN=0.10, H_cur=0.20, D_MCI=0.05))
+        rows += grid("meor", pair, {1.0: (0.11, 0.22), 3.0: (0.09, 0.26)})
+        rows += grid("mmr", pair, {1.0: (0.11, 0.21), 3.0: (0.105, 0.22)})
+    found = {each.offset: each.effect for each in at_equal_acquisition(rows, GROUP, "meor", "mmr")}
+    assert found[0.0].mean == pytest.approx(0.04)  # MEOR on its way back at .24, MMR nowhere but at replay
 
 
 def test_a_pair_that_lacks_a_point_has_no_curve() -> None:

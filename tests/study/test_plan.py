@@ -61,21 +61,46 @@ def test_a_plan_reads_back_from_what_it_writes(tmp_path: Path) -> None:
         ({"preset": "best"}, "preset"),
         ({"coefficient_rule": "guess"}, "balance, validated"),
         ({"coefficient_rule": -1}, "balance, validated"),
-        ({"multiples": [3], "coefficient_rule": "validated"}, "name the rule balance"),
-        ({"settings": {"seed": 3}}, "seed is no setting of its runs"),
-        ({"sets": ["evaluation.split=valid"]}, "evaluation.split is no setting"),
+        ({"multiples": [3], "coefficient_rule": "validated"}, "name balance in coefficient_rule"),
+        ({"settings": {"seed": 3}}, "settings cannot hold seed, .* write first_seed in the study file"),
+        ({"sets": ["evaluation.split=valid"]}, "--set cannot hold evaluation.split, .* leave it out"),
+        ({"sets": ["stream=x"]}, "--set cannot hold stream, .* give --stream"),
+        ({"stream": ["a/facts", "b/facts"]}, "a/facts and b/facts, whose runs would share one folder"),
+        ({"stream": ["x/my facts", "my-facts"]}, "would share one folder, my-facts"),
         ({"settings": {"dmi": 8}}, "nearest setting is dim"),
         ({"settings": {"evaluation": 3}}, "group of settings"),
         ({"settings": {"evaluation": {"sample": -5}}}, "evaluation.sample cannot be -5"),
         ({"sets": ["evaluation.sample=few"]}, "evaluation.sample cannot be 'few'"),
         ({"backbone": "rotate"}, "complex"),
-        ({"study": "../out"}, "study cannot be"),
+        ({"study": "../out"}, "study: '../out' is no name of a folder"),
+        ({"study": "my study"}, "no space"),
         ({"stream": []}, "stream"),
     ],
 )
 def test_whatever_is_wrong_is_one_sentence(change: dict[str, object], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         Study.resolve({**SMALL, **change})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("stream: world\nmethods: [replay, meorr]\n", "line 2: methods.1 cannot be 'meorr'"),
+        ("stream: world\n\nmethods: [meor]\n", "line 3: methods must name replay"),
+        ("methods: [replay]\nstream: [a/x, b/x]\n", "line 2: stream names a/x and b/x"),
+        ("methods: [replay]\nstream: x\nsettings:\n  seed: 3\n", "line 3: settings cannot hold seed"),
+        ("study: my study\nmethods: [replay]\nstream: x\n", "line 1: study: 'my study'"),
+    ],
+)
+def test_an_error_in_a_study_file_names_the_file_and_the_line(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as said:
+        Study.load(str(path))
+    assert f"{path}, {told}" in str(said.value)
+    with pytest.raises(ConfigError) as said:
+        Study.load(str(path), changes={"methods": ["mmr"], "stream": ["x"], "study": "mine"}, sets=["seed=3"])
+    assert "line 2" not in str(said.value)  # what was given on the command line stands on no line
 
 
 def test_an_unknown_study_names_the_known_ones() -> None:

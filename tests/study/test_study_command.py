@@ -44,7 +44,10 @@ def test_a_study_file_makes_rows_tables_effects_and_says_so(given: list[str], tm
 
 def test_two_studies_may_share_their_runs(given: list[str], tmp_path: Path) -> None:
     runs = ["--runs", str(tmp_path / "runs"), "--method", "replay"]
-    assert run(*given, *runs)[0] == 0
+    code, shown, _ = run(*given, *runs, "--holm", "--table", "absolute")
+    assert code == 0
+    assert f"meor report {tmp_path / 'out'} --runs {tmp_path / 'runs'} makes a page" in shown
+    assert "has none of the tables effects, ablation, transfer" in shown
     (tmp_path / "other.yaml").write_text(Path(given[0]).read_text().replace("study: tiny", "study: other"))
     code, _, progress = run(
         str(tmp_path / "other.yaml"), *given[1:], *runs, "--out", str(tmp_path / "second")
@@ -61,7 +64,14 @@ def test_a_failed_run_is_named_and_the_exit_code_says_so(given: list[str], tmp_p
     code, _, progress = run(*given, "--method", "replay")
     assert code == 2
     assert "FAILED ring-replay-complex-practical/pair-0/replay" in progress
-    assert "The others are done" in progress
+    assert "The others are done. The same command" in progress
+    (folder.parent / "pair-1").mkdir(exist_ok=True)
+    code, shown, progress = run(*given, "--method", "replay", "--pairs", "1")
+    assert code == 2
+    assert "the first is ring-replay-complex-practical/pair-0/replay: " in progress
+    assert "The others are done" not in progress
+    assert ". ." not in progress
+    assert shown == ""  # no table, and no page of nothing
 
 
 @pytest.mark.parametrize(
@@ -71,6 +81,8 @@ def test_a_failed_run_is_named_and_the_exit_code_says_so(given: list[str], tmp_p
         (["primary", "--set", "dmi=3"], "nearest setting is dim"),
         (["primary", "--rule", "best"], "balance, validated"),
         (["primary", "--executor", "cluster"], "no executor"),
+        (["primary", "--stream", "NOPE"], "no stream, file or folder named 'NOPE'"),
+        (["primary", "--data-dir", "/nowhere"], "ENTITY is not in /nowhere"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(arguments: list[str], told: str) -> None:

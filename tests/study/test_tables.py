@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from tests.study.study_rows import METHODS, row, study_rows
 
+from meor.errors import StudyError
 from meor.objective.balance import Balance
 from meor.study.coefficient import KeptBalance
 from meor.study.effects import compare
+from meor.study.effects_file import write_effects
 from meor.study.plan import Study
 from meor.study.render import as_csv, as_latex, as_markdown, as_text, write_tables
 from meor.study.rows import Group
+from meor.study.table import StudyTable
 from meor.study.tables import study_tables
 
 GROUP = Group("ENTITY", "complex", "replay", "practical")
@@ -71,6 +74,61 @@ def test_effects_hold_means_bounds_and_verdicts() -> None:
     assert "not adjusted" in table.notes[0]
 
 
+def test_an_effect_on_query_newcomers_is_shown_and_the_paper_has_none() -> None:
+    lower = [replace(each, A_QN=0.04) if each.method == "meor" else each for each in study_rows()]
+    table = one(plan(tables=["effects"]), lower)
+    replay = [dict(zip(table.columns, cells, strict=True)) for cells in table.rows if cells[0] == "Replay"]
+    assert [each["ΔA_QN mean"] for each in replay] == [pytest.approx(-0.01), None]
+    assert [each["W/T/L"] for each in replay][1] == "8/0/0"
+
+
+@pytest.mark.parametrize("name", ["effects", "ablation", "transfer"])
+def test_holm_adjusts_over_the_rows_of_each_table_and_says_so(name: str) -> None:
+    rows = study_rows()
+    more = [replace(each, backbone="transe", input_hash="t") for each in rows]
+    made = plan(tables=[name], backbone=["complex", "transe"] if name == "transfer" else "complex")
+    table = study_tables(made, rows + more, holm=True)[0]
+    family = [cells for cells in table.rows if cells[1] == "ours"]
+    assert list(table.columns)[-1] == "Holm p"
+    assert all(cells[-1] is None for cells in table.rows if cells[1] == "paper")
+    comparators = {"effects": METHODS[:-1], "ablation": METHODS[2:-1], "transfer": ("replay", "replay")}[name]
+    assert len(family) == len(comparators)
+    raw = [compare(rows, GROUP, "balance", "meor", each)["H_cur"].p_value for each in comparators]
+    assert min(cells[-1] for cells in family) == pytest.approx(min(raw) * len(raw))  # type: ignore[type-var]
+    assert "our rows of this table" in as_text(table)
+    assert "Holm" not in as_text(study_tables(made, rows)[0])
+
+
+def test_adjusted_p_values_of_a_group_and_rule_stand_in_the_effects_file(tmp_path: Path) -> None:
+    rows = study_rows()
+    for holm in (True, False):
+        write_effects(tmp_path, plan(), rows, holm=holm)
+        lines = list(csv.DictReader((tmp_path / "effects.csv").open(encoding="utf-8")))
+        told = [line for line in lines if line["holm_p"]]
+        assert {line["endpoint"] for line in told} == ({"H_cur"} if holm else set())
+        assert len(told) == (6 if holm else 0)
+
+
+def test_a_study_without_meor_is_about_its_first_penalty() -> None:
+    made = plan(methods=["replay", "uor", "mmr"], tables=["effects", "ablation", "transfer"])
+    effects, transfer = study_tables(made, study_rows())
+    assert effects.title.startswith("MMR minus comparator")
+    assert [cells[:2] for cells in effects.rows] == [("Replay", "ours"), ("UOR", "ours")]
+    assert transfer.title.startswith("MMR minus replay")
+    assert study_tables(plan(methods=["replay"], tables=["effects"]), study_rows()) == []
+
+
+def test_an_error_in_a_pair_is_not_taken_for_a_lack_of_pairs() -> None:
+    broken = [replace(each, input_hash="other") if each.method == "meor" else each for each in study_rows()]
+    with pytest.raises(StudyError, match="no pair"):
+        study_tables(plan(tables=["effects"]), broken)
+
+
+def test_a_table_without_a_row_of_ours_is_not_made() -> None:
+    names = ["absolute", "effects", "ablation", "transfer", "boundary", "frontier"]
+    assert study_tables(plan(stream=["ENTITY", "WN-CKGE", "FBInc-S"], tables=names), []) == []
+
+
 def test_the_ablation_names_what_each_comparison_isolates() -> None:
     table = one(plan(tables=["ablation"]), study_rows())
     named = [cells[0] for cells in table.rows if cells[1] == "ours"]
@@ -112,8 +170,11 @@ def test_the_frontier_has_points_and_a_comparison_at_equal_acquisition() -> None
                 rows.append(row(method, pair, multiple=multiple, A_TN=acquired))
     made = plan(methods=["replay", "mmr", "meor"], multiples=[1, 3], tables=["frontier"])
     points, equal = study_tables(made, rows)
-    assert [cells[2] for cells in points.rows] == ["0", "1", "3"] * 2
+    assert [cells[2] for cells in points.rows] == [0.0, 1.0, 3.0] * 2
     assert {cells[0] for cells in equal.rows} == {"MMR"}
+    for table in (points, equal):
+        assert "not adjusted" in " ".join(table.notes)
+    assert " -0.010 " in as_text(equal)
 
 
 @pytest.mark.parametrize("tables", ["absolute", "effects", "ablation"])
@@ -131,6 +192,51 @@ def test_every_format_has_every_row(tables: str, tmp_path: Path) -> None:
     assert float(read[1][2 if tables != "ablation" else 3]) == table.rows[0][2 if tables != "ablation" else 3]
     write_tables(tmp_path, [table])
     assert {path.suffix for path in tmp_path.iterdir()} == {".txt", ".md", ".tex", ".csv"}
+
+
+@pytest.mark.parametrize(
+    ("value", "effect", "bound"),
+    [
+        (0.0, "0.0000", "0.0000"),
+        (0.00123, "0.0012", "0.0012"),
+        (0.00002, "0.00002", "0.00002"),
+        (-0.0000234, "-0.000023", "-0.000023"),
+        (3.7e-6, "3.7e-06", "3.7e-06"),
+        (-0.00502, "-0.0050", "-0.00502"),
+        (-0.004999, "-0.0050", "-0.004999"),
+        (0.00502, "0.0050", "0.00502"),
+        (-0.005, "-0.0050", "-0.0050"),
+    ],
+)
+def test_rounding_hides_no_effect_and_no_side_of_the_margin(value: float, effect: str, bound: str) -> None:
+    columns = {"row": "text", "source": "text", "level": "level", "effect": "effect", "LB": "bound"}
+    table = StudyTable("name", "Title", columns, (("a", "ours", value, value, value),), ())  # type: ignore[arg-type]
+    cells = as_text(table).splitlines()[4].split()
+    assert cells[3:] == [effect, bound]
+    level = f"{value:.4f}"
+    assert cells[2] == (level.removeprefix("-") if float(level) == 0 else level)
+
+
+def test_a_coefficient_keeps_its_digits_in_csv_and_three_in_print() -> None:
+    weight = 0.00013133524752966972
+    rows = [replace(each, coefficient=weight) if each.method == "meor" else each for each in study_rows()]
+    table = one(plan(), rows)
+    assert repr(weight) in as_csv(table)
+    assert " 0.000131 " in as_text(table)
+
+
+def test_words_stand_left_and_latex_gets_no_backtick() -> None:
+    table = one(plan(tables=["ablation"]), study_rows())
+    assert r"\begin{tabular}{@{}lllr" in as_latex(table)
+    assert "| --- | --- | --- | ---: |" in as_markdown(table)
+    assert "`" not in as_latex(table)
+
+
+def test_means_alone_have_no_note_about_bounds() -> None:
+    notes = " ".join(one(plan(), study_rows()).notes)
+    assert "LB" not in notes
+    assert "W/T/L" not in notes
+    assert "means over pairs" in notes
 
 
 def test_rounding_invents_no_sign_and_what_is_missing_is_a_dash() -> None:

@@ -20,7 +20,7 @@ app = new_verb("List, describe, fetch, check and cut streams.")
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        help="Folder that holds registered streams, a folder each; looked at before MEOR_DATA and the cache."
+        help="Folder that holds registered streams, a folder each; instead of MEOR_DATA's and the cache."
     ),
 ]
 StreamName = Annotated[str, typer.Argument(metavar="NAME", help="A registered name (any case), or a path.")]

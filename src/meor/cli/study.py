@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +18,14 @@ from meor.cli.run import stream_setting
 from meor.cli.study_progress import observer
 from meor.errors import StudyError
 from meor.evaluation.budget import parse_bytes
+from meor.run.disk import Disk, commit_file
 from meor.study.conduct import Findings, Means, conduct
-from meor.study.effects_file import write_effects
+from meor.study.effects_file import EFFECTS_FILE, write_effects
 from meor.study.execute import executor_of
+from meor.study.paired_tables import HOLM_TABLES
 from meor.study.plan import PRESET_STUDIES, Study
 from meor.study.render import as_text, write_tables
+from meor.study.rows import RUNS
 from meor.study.tables import study_tables
 
 app = new_verb()
@@ -61,19 +65,24 @@ def command(
     cache: Annotated[Path | None, typer.Option(help="Where base models are shared.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
     data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
-    holm: Annotated[bool, typer.Option("--holm", help="Add p-values adjusted for the family.")] = False,
+    holm: Annotated[bool, typer.Option("--holm", help="Add p-values of ΔH_cur adjusted by Holm.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no tables.")] = False,
 ) -> None:
     """Paired runs of several methods, their effects and the paper's tables.
 
     \b
     The paper's Tables 2 and 3:   meor study primary
+    As published, and only that:  meor study primary --preset paper --rule balance
     In small, on your own graph:  meor study primary --stream my/folder --pairs 3 --set dim=64
     Many machines:                meor study primary --executor dask://HOST:8786
 
+    `primary` as it is takes the preset practical under both rules, balance and validated; the latter needs
+    runs of a further pair that only choose its multiples.
+
     Stop it whenever you like: the same command goes on where it stopped, and finished runs are never made
     again. A run that fails is named, and the rest goes on. OUT gets runs.parquet with one row a run, the
-    tables as text, Markdown, LaTeX and CSV, and the command; `meor report OUT` makes a page of it.
+    tables as text, Markdown, LaTeX and CSV, and the command; `meor report OUT` makes a page of it, also of
+    the part that is there when a study was stopped.
 
     A worker has one thread: two runs side by side are faster than one on two threads. Dask workers need the
     folders of the study, of the data and of the cache under the same paths; give each one thread.
@@ -100,8 +109,11 @@ def command(
     chosen = executor_of(executor, workers)
     signal.signal(signal.SIGTERM, _stop)
     with observer(Console(stderr=True), chosen.workers, quiet=quiet) as shown:
-        found = conduct(plan, target, executor=chosen, means=means, observer=shown)
-    _conclude(target, found, holm=holm, quiet=quiet)
+        keep = partial(_write, target, holm=holm)
+        found = conduct(plan, target, executor=chosen, means=means, observer=shown, keep=keep)
+    if not quiet:
+        _show(target, found, runs, holm=holm)
+    _tell_failures(found)
 
 
 def _stop(*_: object) -> None:
@@ -109,19 +121,33 @@ def _stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _conclude(out: Path, found: Findings, *, holm: bool, quiet: bool) -> None:
+def _write(out: Path, found: Findings, *, holm: bool) -> None:
+    commit_file(Disk(), out / COMMAND, (shlex.join(["meor", *sys.argv[1:]]) + "\n").encode())
+    write_effects(out, found.plan, found.rows, holm=holm)
+    write_tables(out / TABLES, study_tables(found.plan, found.rows, found.balances, holm=holm))
+
+
+def _show(out: Path, found: Findings, runs: Path | None, *, holm: bool) -> None:
     made = study_tables(found.plan, found.rows, found.balances, holm=holm)
-    write_effects(out, found.plan, found.rows)
-    write_tables(out / TABLES, made)
-    (out / COMMAND).write_text(shlex.join(["meor", *sys.argv[1:]]) + "\n", encoding="utf-8")
-    if not quiet:
-        for table in made:
-            print(as_text(replace(table, notes=())))
-        print(*dict.fromkeys(note for table in made for note in table.notes), sep="\n")
-        print(f"{len(found.rows)} rows in {out / 'runs.parquet'}; meor report {out} makes a page of them.")
+    for table in made:
+        print(as_text(replace(table, notes=())))
+    notes = dict.fromkeys(note for table in made for note in table.notes)
+    if notes:
+        print(*notes, sep="\n")
+    if holm and not set(HOLM_TABLES) & set(found.plan.tables):
+        print(
+            f"--holm: this study has none of the tables {', '.join(HOLM_TABLES)}; {EFFECTS_FILE} has holm_p."
+        )
+    if found.rows:
+        report = ["meor", "report", str(out), *(["--runs", str(runs)] if runs is not None else [])]
+        print(f"{len(found.rows)} rows in {out / RUNS}; {shlex.join(report)} makes a page of them.")
+
+
+def _tell_failures(found: Findings) -> None:
     if found.failures:
         name, reason = next(iter(found.failures.items()))
+        others = "The others are done. " if found.rows else ""
         raise StudyError(
-            f"{len(found.failures)} of the study's runs failed; the first is {name}: {reason} "
-            "The others are done. The same command tries the failed ones again."
+            f"{len(found.failures)} of the study's runs failed; the first is {name}: {reason.rstrip('.')}. "
+            f"{others}The same command tries the failed ones again."
         )

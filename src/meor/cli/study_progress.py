@@ -62,7 +62,7 @@ class Lines(Shown):
 
     def stage(self, name: str, cells: int, total: int) -> None:
         self._tally.total = total
-        self._say(f"{name}: {cells} runs")
+        self._say(f"{name}: {cells} runs" if cells else f"{name}: nothing more to run, {total} in all")
 
     def cell(self, outcome: Outcome) -> None:
         tally = self._tally

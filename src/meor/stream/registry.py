@@ -1,7 +1,8 @@
 """Named streams: who publishes them, at which commit, under which licence, and every file's SHA-256.
 
-A registered stream is looked for as a folder of its name in `--data-dir`, then in the folder the environment
-variable MEOR_DATA names, then in the cache. Nothing here touches the network; `fetch` does, when asked to.
+A registered stream is looked for as a folder of its name: in `--data-dir` alone where that is given, else in
+the folder the environment variable MEOR_DATA names, then in the cache. Nothing here touches the network;
+`fetch` does, when asked to.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from meor.errors import StreamError
 from meor.stream.readers import read_stream
 from meor.stream.snapshot import Stream
+from meor.stream.text import check_regular
 from meor.stream.validation import Duplicates
 from meor.stream.world import world
 
@@ -95,7 +97,8 @@ def cache_folder() -> Path:
 def places(data_dir: Path | None = None) -> Iterator[Path]:
     """The folders that may hold registered streams, in the order they are looked at."""
     if data_dir is not None:
-        yield data_dir
+        yield data_dir  # alone: whoever names a folder does not want the data of another
+        return
     named = os.environ.get(DATA_VARIABLE)
     if named:
         yield Path(named)
@@ -115,10 +118,15 @@ def folder_of(entry: Entry, data_dir: Path | None = None) -> Path:
     folder = find_folder(entry, data_dir)
     if folder is None:
         looked = ", ".join(str(place) for place in places(data_dir))
+        wanted = f"the folder that holds {entry.name}/{entry.files[0].path}"
+        if data_dir is not None:
+            raise StreamError(
+                f"{entry.name} is not in {looked}, the only place --data-dir allows",
+                remedy=f"Let --data-dir name {wanted}, or leave it out",
+            )
         raise StreamError(
             f"{entry.name} is not on this machine (looked in {looked})",
-            remedy=f"Run `meor data fetch {entry.name}`, or let --data-dir or {DATA_VARIABLE} name the "
-            f"folder that holds {entry.name}/{entry.files[0].path}",
+            remedy=f"Run `meor data fetch {entry.name}`, or let --data-dir or {DATA_VARIABLE} name {wanted}",
         )
     return folder
 
@@ -155,9 +163,24 @@ def open_stream(
             folder = folder_of(entry, data_dir)
             verify(entry, folder)
             return read_stream(folder, name=entry.name)
-        if Path(name).name == name and not os.path.lexists(name):
-            raise StreamError(f"there is no stream, file or folder named {name!r}", remedy=_suggestion(name))
+        _check_lies_here(name)
     return read_stream(Path(name_or_path), duplicates=duplicates)
+
+
+def check_there(name: str, *, data_dir: Path | None = None) -> None:
+    """Of a stream that is not there, say what `open_stream` would say, and read none."""
+    entry = find_entry(name)
+    if entry is not None:
+        folder_of(entry, data_dir)
+    elif name.casefold() != WORLD:
+        _check_lies_here(name)
+        if not Path(name).is_dir():
+            check_regular(Path(name))
+
+
+def _check_lies_here(name: str) -> None:
+    if Path(name).name == name and not os.path.lexists(name):
+        raise StreamError(f"there is no stream, file or folder named {name!r}", remedy=_suggestion(name))
 
 
 def _suggestion(name: str) -> str:

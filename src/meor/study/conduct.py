@@ -1,21 +1,24 @@
 """A study from its plan to `runs.parquet`: stage by stage, resumable, with the rest going on after a failure.
 
 Stages, because later cells start from earlier ones: replay runs, then everything with a known multiple
-(and the selection pairs), then the validated multiples. Within a stage cells are independent.
+(and the selection pairs), then the validated multiples. Within a stage cells are independent. What is there
+is written after each stage, and when the study is interrupted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from meor.errors import StudyError
+from meor.errors import MeorError, StudyError
 from meor.evaluation.rank import DEFAULT_MEMORY
 from meor.run.checkpoint import to_json
 from meor.run.disk import Disk, commit_file
 from meor.run.validated import MULTIPLES
-from meor.study.cell import MARK, Outcome, Task
+from meor.stream.registry import check_there
+from meor.study.cell import MARK, Outcome, Task, finished
 from meor.study.coefficient import KeptBalance, read_balance
 from meor.study.execute import Executor, Serial
 from meor.study.pairing import (
@@ -41,7 +44,11 @@ class Observer:
     """What a study tells whoever watches it; the default is silence."""
 
     def stage(self, name: str, cells: int, total: int) -> None:
-        """A stage begins; `total` is how many cells the whole study has as far as is known."""
+        """A stage begins, perhaps with no cell left to make.
+
+        `total` is how many cells the whole study has: at most so many until its last stage begins, which
+        knows the multiples that were chosen and the pairs that failed.
+        """
 
     def cell(self, outcome: Outcome) -> None:
         """A cell has ended."""
@@ -70,7 +77,11 @@ class Findings:
     rows: tuple[Row, ...]
     choices: tuple[Choice, ...]
     balances: tuple[KeptBalance, ...]
-    failures: dict[str, str]  # by cell
+    failures: dict[str, str]  # by cell; those that others follow from come first
+
+
+Keep = Callable[[Findings], object]
+"""Whatever else is to be written of a study, at its end and of the part that is there before."""
 
 
 def conduct(
@@ -80,51 +91,101 @@ def conduct(
     executor: Executor | None = None,
     means: Means | None = None,
     observer: Observer | None = None,
+    keep: Keep = lambda _: None,
 ) -> Findings:
     """Make every cell that is not there yet and write what the study found so far."""
     conductor = _Conductor(
-        plan, out.absolute(), executor or Serial(), means or Means(), observer or Observer()
+        plan, out.absolute(), executor or Serial(), means or Means(), observer or Observer(), keep
     )
     return conductor.conduct()
 
 
 class _Conductor:
-    def __init__(self, plan: Study, out: Path, executor: Executor, means: Means, observer: Observer) -> None:
+    def __init__(
+        self, plan: Study, out: Path, executor: Executor, means: Means, observer: Observer, keep: Keep
+    ) -> None:
         self.plan, self.out, self.executor, self.means, self.observer = plan, out, executor, means, observer
+        self.keep = keep
         self.runs = (means.runs or out / RUNS_FOLDER).absolute()
         self.rows: dict[Cell, Row] = {}
+        self.choices: tuple[Choice, ...] = ()
         self.failures: dict[str, str] = {}
+        self.consequences: dict[str, str] = {}  # failures of what needed a run that failed
 
     def conduct(self) -> Findings:
+        first, second = replay_cells(self.plan), [*selection_cells(self.plan), *method_cells(self.plan)]
+        self._recall([*first, *second])
+        needed = {cell.stream for cell in (*first, *second) if cell not in self.rows}
+        for stream in self.plan.stream:
+            if stream in needed:
+                check_there(stream, data_dir=self.means.data_dir)
         for folder in (self.out, self.runs):
             folder.mkdir(parents=True, exist_ok=True)
             commit_file(Disk(), folder / MARK, self.plan.to_yaml().encode())
-        first, second = replay_cells(self.plan), [*selection_cells(self.plan), *method_cells(self.plan)]
-        later = len(groups(self.plan)) * self.plan.pairs * len(self.plan.penalized)
-        third = later if VALIDATED in self.plan.coefficient_rule else 0
-        total = len(first) + len(second) + third
-        self._stage("replay", first, total)
-        self._stage("methods", [cell for cell in second if self._has_replay(cell)], total)
-        choices = self._choices()
-        chosen = {(each.group, each.method): each.multiple for each in choices}
-        validated = [cell for cell in validated_cells(self.plan, chosen) if self._has_replay(cell)]
-        self._stage("validated", [cell for cell in validated if cell not in self.rows], total)
-        rows = tuple(self._of_the_study(validated))
+        try:
+            self._stages(first, second)
+        except KeyboardInterrupt:
+            self._write_part()
+            raise
+        return self._written()
+
+    def _recall(self, cells: Sequence[Cell]) -> None:
+        """Rows of an earlier call count from the start: a part that is written never loses one."""
+        for cell in cells:
+            with suppress(MeorError):  # its stage says what is wrong
+                row = finished(self._task(cell))
+                if row is not None:
+                    self.rows[cell] = row
+
+    def _stages(self, first: Sequence[Cell], second: Sequence[Cell]) -> None:
+        if all(cell in self.rows for cell in (*first, *second)):
+            self.choices = self._choices()
+            self._recall(self._validated())
+        rule = VALIDATED in self.plan.coefficient_rule
+        later = self.plan.pairs * len(groups(self.plan)) * len(self.plan.penalized) if rule else 0
+        self._stage("replay", first, len(first) + len(second) + later)
+        ready = [cell for cell in second if self._has_replay(cell)]
+        if second:
+            self._write_part()
+            self._stage("methods", ready, len(first) + len(ready) + later)
+        if rule:
+            self._write_part()
+            self.choices = self._choices()
+            self._tell(self.choices)
+            made = {*first, *ready}
+            third = [cell for cell in self._validated() if cell not in made and self._has_replay(cell)]
+            self._stage("validated", third, len(made) + len(third))
+
+    def _validated(self) -> list[Cell]:
+        return validated_cells(self.plan, {(each.group, each.method): each.multiple for each in self.choices})
+
+    def _write_part(self) -> None:
+        if not self.rows:
+            return  # nothing is no reason to replace what an earlier study wrote
+        # A fault of the rows is told at the end, when everything is made; until then nothing stops for it.
+        with suppress(MeorError):
+            self._written()
+
+    def _written(self) -> Findings:
+        rows = tuple(self._of_the_study(self._validated()))
         write_rows(self.out / RUNS, rows)
         balances = self._balances()
-        self._write_remarks(choices, balances)
-        return Findings(self.plan, rows, choices, balances, dict(sorted(self.failures.items())))
+        self._write_remarks(balances)
+        failures = dict(sorted(self.failures.items())) | dict(sorted(self.consequences.items()))
+        found = Findings(self.plan, rows, self.choices, balances, failures)
+        self.keep(found)
+        return found
 
     def _stage(self, name: str, cells: Sequence[Cell], total: int) -> None:
+        self.observer.stage(name, len(cells), total)
         if not cells:
             return
-        self.observer.stage(name, len(cells), total)
         for outcome in self.executor.outcomes([self._task(cell) for cell in cells]):
             self.observer.cell(outcome)
             if outcome.row is not None:
                 self.rows[outcome.cell] = outcome.row
             else:
-                self.failures[outcome.cell.name] = outcome.failure or "no reason was given"
+                self.failures[outcome.cell.name] = outcome.failure or "no reason was given."
 
     def _task(self, cell: Cell) -> Task:
         means = self.means
@@ -143,7 +204,7 @@ class _Conductor:
         """A pair whose replay run failed has nothing to start from: its cells fail with it, by name."""
         if cell.replay in self.rows:
             return True
-        self.failures[cell.name] = f"{cell.replay.name} failed, and this run starts from it"
+        self.consequences[cell.name] = f"{cell.replay.name} failed, and this run starts from it."
         return False
 
     def _choices(self) -> tuple[Choice, ...]:
@@ -154,21 +215,23 @@ class _Conductor:
         for group in groups(self.plan):
             for method in self.plan.penalized:
                 try:
-                    choice = choose(judged, group, method)
+                    found.append(choose(judged, group, method))
                 except StudyError as error:
-                    self.failures[f"the validated multiple of {method} in {group}"] = str(error)
-                    continue
-                found.append(choice)
-                if choice.multiple == 0.0:
-                    self.observer.say(
-                        f"{group}: no multiple of {method} kept A_TN on validation facts; coefficient 0"
-                    )
-                elif choice.multiple == MULTIPLES[-1]:
-                    self.observer.say(
-                        f"{group}: {method} takes the largest multiple on offer, {choice.multiple:g}; "
-                        "a larger one may give more"
-                    )
+                    self.consequences[f"the validated multiple of {method} in {group}"] = str(error)
         return tuple(found)
+
+    def _tell(self, choices: Sequence[Choice]) -> None:
+        for choice in choices:
+            if choice.multiple == 0.0:
+                self.observer.say(
+                    f"{choice.group}: no multiple of {choice.method} kept A_TN on validation facts; "
+                    "coefficient 0"
+                )
+            elif choice.multiple == MULTIPLES[-1]:
+                self.observer.say(
+                    f"{choice.group}: {choice.method} takes the largest multiple on offer, "
+                    f"{choice.multiple:g}; a larger one may give more"
+                )
 
     def _of_the_study(self, validated: Sequence[Cell]) -> list[Row]:
         """Rows in the order of the plan; a run that serves two rules has a row under each."""
@@ -214,12 +277,12 @@ class _Conductor:
                 found[path] = KeptBalance(cell.group, cell.seed, cell.method, kept)
         return tuple(found.values())
 
-    def _write_remarks(self, choices: Sequence[Choice], balances: Sequence[KeptBalance]) -> None:
+    def _write_remarks(self, balances: Sequence[KeptBalance]) -> None:
         """Beside the rows: what coefficients were made from, and which cells failed; absent if nothing."""
         remarks = {
             BALANCES: [asdict(each) for each in balances],
-            SELECTION: [asdict(each) for each in choices],
-            FAILURES: dict(sorted(self.failures.items())),
+            SELECTION: [asdict(each) for each in self.choices],
+            FAILURES: {**self.failures, **self.consequences},
         }
         for name, content in remarks.items():
             path = self.out / name

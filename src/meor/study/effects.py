@@ -7,8 +7,9 @@ comparisons; `holm` adjusts p-values where that is wanted.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from meor.errors import StudyError
 from meor.evaluation import calibration_grid
@@ -24,6 +25,10 @@ REDUCTION = "D_MCI"
 
 EFFECTS = ("H_cur", "H_old", REDUCTION, "A_TN", "A_QN")
 PRESERVED = ("H_old", "A_TN")
+
+
+class TooFewPairsError(StudyError):
+    """Two methods share less than the two pairs an effect needs: nothing is wrong, only not enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +111,16 @@ class MethodLevels:
 
 def effect(endpoint: str, values: Sequence[float]) -> Effect:
     """Everything said about the paired differences of one endpoint."""
+    return _effect(endpoint, tuple(float(value) for value in values))
+
+
+@lru_cache(maxsize=4096)
+def _effect(endpoint: str, values: tuple[float, ...]) -> Effect:
+    """Kept, because the bootstrap takes its time and several tables show the same effect."""
     mean, _, _ = moments(values)
     return Effect(
         endpoint,
-        tuple(float(value) for value in values),
+        values,
         mean,
         lower_bound(values),
         t_interval(values),
@@ -123,7 +134,7 @@ def compare(rows: Sequence[Row], group: Group, rule: str, method: str, comparato
     ours, theirs = select(rows, group, method, rule), select(rows, group, comparator, rule)
     pairs = tuple(sorted(set(ours) & set(theirs)))
     if len(pairs) < 2:
-        raise StudyError(
+        raise TooFewPairsError(
             f"{method} and {comparator} share {len(pairs)} pairs in {group} ({rule}); an effect needs 2. "
             "Raise --pairs, or see why cells failed."
         )
@@ -189,11 +200,10 @@ def check_pair(ours: Row, theirs: Row) -> None:
         )
 
 
-def adjusted(comparisons: Sequence[Comparison], endpoint: str = "H_cur") -> Mapping[str, float]:
-    """Holm-adjusted p-values of one endpoint over a family of comparisons, by comparator."""
-    family = [each for each in comparisons if endpoint in each.effects]
-    found = holm([each[endpoint].p_value for each in family])
-    return {each.comparator: value for each, value in zip(family, found, strict=True)}
+def adjusted(comparisons: Sequence[Comparison], endpoint: str = "H_cur") -> list[float | None]:
+    """Holm-adjusted p-values of one endpoint over a family, in its order; None where it is undefined."""
+    found = iter(holm([each[endpoint].p_value for each in comparisons if endpoint in each.effects]))
+    return [next(found) if endpoint in each.effects else None for each in comparisons]
 
 
 def _reference(row: Row) -> str | None:

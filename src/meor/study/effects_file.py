@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from meor.run.disk import Disk, commit_file
-from meor.study.effects import Comparison
+from meor.study.effects import Comparison, adjusted
 from meor.study.paired_tables import comparisons
 from meor.study.pairing import groups
 from meor.study.plan import Study
@@ -30,23 +30,25 @@ COLUMNS = (
         "losses",
         "preserved",
     ),
-    *("active_share", "comparator_active_share"),
+    *("active_share", "comparator_active_share", "holm_p"),
 )
 
 
-def write_effects(folder: Path, plan: Study, rows: Sequence[Row]) -> None:
-    """Rewritten whenever the study goes on."""
+def write_effects(folder: Path, plan: Study, rows: Sequence[Row], *, holm: bool = False) -> None:
+    """Rewritten whenever the study goes on. A family of Holm's is one group and rule, its H_cur effects."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
     for group in groups(plan):
         for rule in plan.coefficient_rule:
-            for each in comparisons(plan, rows, group, rule):
-                writer.writerows(_lines(each))
+            family = comparisons(plan, rows, group, rule)
+            p_values = adjusted(family) if holm else [None] * len(family)
+            for each, holm_p in zip(family, p_values, strict=True):
+                writer.writerows(_lines(each, holm_p))
     commit_file(Disk(), folder / EFFECTS_FILE, buffer.getvalue().encode())
 
 
-def _lines(each: Comparison) -> Iterator[tuple[object, ...]]:
+def _lines(each: Comparison, holm_p: float | None) -> Iterator[tuple[object, ...]]:
     group = each.group
     place = (group.stream, group.backbone, group.host, group.preset, each.coefficient_rule)
     shares = ["" if share is None else share for share in (each.active_share, each.comparator_active_share)]
@@ -54,4 +56,5 @@ def _lines(each: Comparison) -> Iterator[tuple[object, ...]]:
         ends = (found.interval.low, found.interval.high, found.bca.low, found.bca.high)
         counts = (found.wins, found.ties, found.losses, "yes" if found.preserved else "no")
         bounds = (found.mean, found.lower, *ends, found.p_value)
-        yield (*place, each.method, each.comparator, name, len(each.pairs), *bounds, *counts, *shares)
+        last = holm_p if name == "H_cur" and holm_p is not None else ""
+        yield (*place, each.method, each.comparator, name, len(each.pairs), *bounds, *counts, *shares, last)

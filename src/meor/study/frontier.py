@@ -7,16 +7,18 @@ only stand at different places of the same trade, so they are compared where bot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from meor.study.effects import MARGIN, Effect, Level, check_pair, effect, level
-from meor.study.plan import BALANCE
+from meor.study.effects import Effect, Level, check_pair, effect, level
+from meor.study.plan import BALANCE, UNPENALIZED
 from meor.study.rows import Group, Row, select
 
-OFFSETS = (2 * MARGIN, MARGIN, 0.0, -MARGIN, -2 * MARGIN, -4 * MARGIN)
-"""Where methods are compared: A_TN of the pair's replay run plus this."""
+STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+MOST_STEPS = 8
+"""Methods are compared a round step of A_TN apart, as small as leaves a table a person can read."""
 
 Point = tuple[float, float]
 """A_TN and H_cur of one run."""
@@ -69,21 +71,41 @@ def at_equal_acquisition(
 ) -> list[EqualAcquisition]:
     """Paired differences of H_cur at the A_TN of replay plus an offset, where at least 2 pairs reach it."""
     ours, theirs = curves(rows, group, method), curves(rows, group, comparator)
-    replay = select(rows, group, "replay", BALANCE)
     found = []
-    for offset in OFFSETS:
+    for offset in offsets(rows, group):
         effects: dict[int, float] = {}
+        compared = False
         for pair in sorted(set(ours) & set(theirs)):
-            start = replay[pair].A_TN
-            if start is None:
-                continue
-            mine, other = best_at(ours[pair], start + offset), best_at(theirs[pair], start + offset)
+            replay = ours[pair][0]
+            acquisition = replay[0] + offset
+            mine, other = best_at(ours[pair], acquisition), best_at(theirs[pair], acquisition)
             if mine is not None and other is not None:
                 effects[pair] = mine - other
-        if len(effects) >= 2:
+                compared |= not (offset == 0.0 and mine == other == replay[1])
+        # Where both take replay itself in every pair, replay would be compared with replay.
+        if len(effects) >= 2 and compared:
             made = effect("H_cur", list(effects.values()))
             found.append(EqualAcquisition(group, method, comparator, offset, tuple(effects), made))
     return found
+
+
+def offsets(rows: Sequence[Row], group: Group) -> list[float]:
+    """Round steps of A_TN from replay's over what two methods or more reach in some pair, highest first."""
+    methods = {row.method for row in rows if row.group == group and row.method not in UNPENALIZED}
+    lows, highs = [], []
+    for method in methods:
+        reached = [
+            point[0] - curve[0][0] for curve in curves(rows, group, method).values() for point in curve
+        ]
+        if reached:
+            lows.append(min(reached))
+            highs.append(max(reached))
+    if len(lows) < 2:
+        return []
+    low, high = sorted(lows)[1], sorted(highs)[-2]
+    step = next((each for each in STEPS if high - low <= MOST_STEPS * each), STEPS[-1])
+    # Rounded, so that a whole number of steps is the same number whoever writes it.
+    return [round(at * step, 3) for at in range(math.floor(high / step), math.ceil(low / step) - 1, -1)]
 
 
 def curves(rows: Sequence[Row], group: Group, method: str) -> dict[int, list[Point]]:
@@ -105,8 +127,9 @@ def curves(rows: Sequence[Row], group: Group, method: str) -> dict[int, list[Poi
 def best_at(curve: Sequence[Point], acquisition: float) -> float | None:
     """The highest H_cur at which the curve has this A_TN; None where it never does.
 
-    Linear between neighbours of the grid. A curve may pass the same A_TN twice, first gaining and then
-    losing acquisition: whoever tunes the coefficient takes the better place.
+    Linear between neighbours of the grid, in the order of the coefficient. A curve may pass the same A_TN
+    several times, first gaining and then losing acquisition: whoever tunes the coefficient takes the best
+    of these places.
     """
     found = [h for a, h in curve if a == acquisition]
     for (a, h), (next_a, next_h) in pairwise(curve):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from meor.errors import StudyError
-from meor.study.effects import MARGIN, Comparison, adjusted, compare, levels
+from meor.study.effects import MARGIN, Comparison, TooFewPairsError, adjusted, compare, levels
 from meor.study.pairing import groups
 from meor.study.paper import PaperTable, paper_tables
 from meor.study.plan import Study
 from meor.study.rows import Group, Row
+from meor.study.table import OURS, PAPER, Kind, StudyTable, Value
 
-Value = str | float | int | None
-OURS, PAPER = "ours", "paper"
 METHOD = "meor"
 NAMES = {
     "replay": "Replay",
@@ -33,20 +30,17 @@ PROPERTIES = {
 UNADJUSTED = (
     "LB is the one-sided 95 % Student t lower bound of the paired effects; intervals are two-sided 95 %. "
     "They are not adjusted for the number of comparisons. Preserved: LB above "
-    f"-{MARGIN}. W/T/L counts full-precision H_cur effects. Active is the share of the penalty's records "
-    "with an excess. Rows marked `paper` are printed in the paper and not ours; -- is not reported."
+    f"-{MARGIN}. W/T/L counts full-precision H_cur effects."
 )
+ACTIVE = "Active is the share of the penalty's records with an excess."
+SOURCE = "Rows whose source is paper are printed in the paper and not ours; -- is not reported."
+HOLM = "Holm p is the one-sided p-value of ΔH_cur, adjusted by Holm for a family: our rows of this table."
+HOLM_TABLES = ("effects", "ablation", "transfer")
 
 
-@dataclass(frozen=True, slots=True)
-class StudyTable:
-    """Cells keep full precision; whoever renders them rounds. The second column says whose a row is."""
-
-    name: str  # a file name
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Value, ...], ...]
-    notes: tuple[str, ...] = field(default=(UNADJUSTED,))
+def head_method(plan: Study) -> str | None:
+    """Whom a study is about: MEOR, or else the first method that has a penalty."""
+    return next((name for name in (METHOD, *NAMES) if name in plan.penalized), None)
 
 
 def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> StudyTable:
@@ -58,28 +52,32 @@ def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) ->
         mine = levels(rows, group, rule, method)
         if mine is not None:
             values = [mine.levels[name].mean if name in mine.levels else None for name in named]
-            # A coefficient is a matter of orders of magnitude: four decimals would hide it.
-            weight = f"{mine.coefficient:.3g}"
-            lines.append((NAMES[method], OURS, *values, weight, mine.active_share, len(mine.pairs)))
+            weight = (mine.coefficient, mine.active_share)
+            lines.append((NAMES[method], OURS, *values, *weight, len(mine.pairs)))
         if paper is not None and method in paper.rows:
             printed = [paper.cell(method, name) for name in named]
             lines.append((NAMES[method], PAPER, *printed, None, None, 8))
-    columns = ("Method", "source", *named, "coefficient", "active", "pairs")
+    columns: dict[str, Kind] = {"Method": "text", "source": "text", **dict.fromkeys(named, "level")}
+    columns |= {"coefficient": "coefficient", "active": "level", "pairs": "count"}
     return StudyTable(
-        file_name("absolute", group, rule), f"Endpoints: {group} ({rule})", columns, tuple(lines)
+        file_name("absolute", group, rule),
+        f"Endpoints: {group} ({rule})",
+        columns,
+        tuple(lines),
+        ("Endpoints and coefficients are means over pairs.", ACTIVE, SOURCE),
     )
 
 
 def comparisons(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> list[Comparison]:
-    """MEOR against every other method of the plan that shares at least two pairs with it."""
+    """The study's method against every other one of the plan that shares at least two pairs with it."""
+    method = head_method(plan)
     found = []
     for comparator in plan.methods:
-        if comparator != METHOD and METHOD in plan.methods:
+        if method is not None and comparator != method:
             try:
-                found.append(compare(rows, group, rule, METHOD, comparator))
-            except StudyError as error:
-                if "an effect needs 2" not in str(error):
-                    raise
+                found.append(compare(rows, group, rule, method, comparator))
+            except TooFewPairsError:
+                continue
     return found
 
 
@@ -87,100 +85,136 @@ def effects_table(
     plan: Study, rows: Sequence[Row], group: Group, rule: str, *, holm: bool = False
 ) -> StudyTable:
     """Table 3: paired effects of MEOR."""
-    named = ("H_cur", "H_old", "D_MCI", "A_TN")
+    named = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
     family = comparisons(plan, rows, group, rule)
-    p_values = adjusted(family) if holm else {}
     lines: list[tuple[Value, ...]] = []
-    paper = _paper("effects", group)
-    for each in family:
-        values: list[Value] = []
-        for name in named:
-            found = each.effects.get(name)
-            values += [found.mean, found.lower] if found else [None, None]
-        wtl = each["H_cur"].wtl if "H_cur" in each.effects else None
+    paper = _paper("effects", group) if head_method(plan) == METHOD else None
+    for each, adjusted_p in zip(family, _holm_cells(family, holm), strict=True):
         verdicts = _verdict(each, "H_old"), _verdict(each, "A_TN")
-        extra = (p_values.get(each.comparator),) if holm else ()
         lines.append(
-            (
-                NAMES[each.comparator],
-                OURS,
-                *values,
-                wtl,
-                each.active_share,
-                *verdicts,
-                len(each.pairs),
-                *extra,
-            )
-        )
+            (NAMES[each.comparator], OURS, *_effects(each, named), _wtl(each), each.active_share, *verdicts,
+             len(each.pairs), *adjusted_p)
+        )  # fmt: skip
         if paper is not None and each.comparator in paper.rows:
-            cells = paper.rows[each.comparator]
-            lines.append((NAMES[each.comparator], PAPER, *cells, None, None, None, 8, *(None for _ in extra)))
-    columns = (
-        "Comparator",
-        "source",
-        *(f"{_symbol(name)} {part}" for name in named for part in ("mean", "LB")),
-        *("W/T/L", "active", "H_old preserved", "A_TN preserved", "pairs"),
-        *(("Holm p",) if holm else ()),
-    )
+            *cells, wtl = paper.rows[each.comparator]  # the paper has no effects on A_QN
+            unstated = (None for _ in adjusted_p)
+            lines.append(
+                (NAMES[each.comparator], PAPER, *cells, None, None, wtl, None, None, None, 8, *unstated)
+            )
+    columns: dict[str, Kind] = {"Comparator": "text", "source": "text", **_effect_columns(named)}
+    columns |= {"W/T/L": "count", "active": "level", "H_old preserved": "count", "A_TN preserved": "count"}
+    columns |= {"pairs": "count", **_holm_column(holm)}
     return StudyTable(
-        file_name("effects", group, rule), f"MEOR minus comparator: {group} ({rule})", columns, tuple(lines)
+        file_name("effects", group, rule),
+        f"{_head_name(plan)} minus comparator: {group} ({rule})",
+        columns,
+        tuple(lines),
+        _notes(holm),
     )
 
 
-def ablation_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> StudyTable:
-    """Table 4: one change at a time."""
+def ablation_table(
+    plan: Study, rows: Sequence[Row], group: Group, rule: str, *, holm: bool = False
+) -> StudyTable:
+    """Table 4: one change at a time. The changes are changes of MEOR: without it there is no row."""
     named = ("H_cur", "D_MCI", "A_TN")
     paper = _paper("ablation", group)
+    everyone = comparisons(plan, rows, group, rule) if head_method(plan) == METHOD else []
+    family = [each for each in everyone if each.comparator in PROPERTIES]
     lines: list[tuple[Value, ...]] = []
-    for each in comparisons(plan, rows, group, rule):
-        if each.comparator not in PROPERTIES:
-            continue
-        head = (PROPERTIES[each.comparator], NAMES[each.comparator])
-        values: list[Value] = []
-        for name in named:
-            found = each.effects.get(name)
-            values += [found.mean, found.lower] if found else [None, None]
-        wtl = each["H_cur"].wtl if "H_cur" in each.effects else None
-        lines.append((head[0], OURS, head[1], *values, wtl, each.active_share, len(each.pairs)))
+    for each, adjusted_p in zip(family, _holm_cells(family, holm), strict=True):
+        isolated, name = PROPERTIES[each.comparator], NAMES[each.comparator]
+        lines.append(
+            (isolated, OURS, name, *_effects(each, named), _wtl(each), each.active_share, len(each.pairs),
+             *adjusted_p)
+        )  # fmt: skip
         if paper is not None and each.comparator in paper.rows:
-            lines.append((head[0], PAPER, head[1], *paper.rows[each.comparator], None, None, 8))
-    columns = (
-        *("Isolated property", "source", "Comparator"),
-        *(f"{_symbol(name)} {part}" for name in named for part in ("mean", "LB")),
-        *("W/T/L", "active", "pairs"),
-    )
+            unstated = (None for _ in adjusted_p)
+            lines.append((isolated, PAPER, name, *paper.rows[each.comparator], None, None, 8, *unstated))
+    columns: dict[str, Kind] = {"Isolated property": "text", "source": "text", "Comparator": "text"}
+    columns |= {**_effect_columns(named), "W/T/L": "count", "active": "level", "pairs": "count"}
     return StudyTable(
-        file_name("ablation", group, rule), f"Ablations: {group} ({rule})", columns, tuple(lines)
+        file_name("ablation", group, rule),
+        f"Ablations: {group} ({rule})",
+        {**columns, **_holm_column(holm)},
+        tuple(lines),
+        _notes(holm),
     )
 
 
-def transfer_table(plan: Study, rows: Sequence[Row], preset: str, rule: str) -> StudyTable:
+def transfer_table(
+    plan: Study, rows: Sequence[Row], preset: str, rule: str, *, holm: bool = False
+) -> StudyTable:
     """Table 5: MEOR minus replay within each stream, host and backbone."""
-    printed = paper_tables()["transfer"]
+    printed = paper_tables()["transfer"].rows if head_method(plan) == METHOD else {}
+    mine = [group for group in groups(plan) if group.preset == preset]
+    family = [
+        each
+        for group in mine
+        for each in comparisons(plan, rows, group, rule)
+        if each.comparator == "replay" and {"H_cur", "A_TN"} <= set(each.effects)
+    ]
+    adjusted_p = dict(zip((each.group for each in family), _holm_cells(family, holm), strict=True))
+    found = {each.group: each for each in family}
     lines: list[tuple[Value, ...]] = []
-    for group in groups(plan):
-        if group.preset != preset:
-            continue
-        head = (f"{group.stream} {group.host}-{group.backbone}",)
-        for each in comparisons(plan, rows, group, rule):
-            if each.comparator != "replay" or not {"H_cur", "A_TN"} <= set(each.effects):
-                continue
-            cur, acquired = each["H_cur"], each["A_TN"]
-            interval = (cur.interval.low, cur.interval.high, cur.bca.low, cur.bca.high)
-            verdict = _verdict(each, "A_TN")
-            lines.append(
-                (*head, OURS, cur.mean, *interval, cur.wtl, acquired.mean, acquired.lower, verdict,
-                 each.active_share, len(each.pairs))
-            )  # fmt: skip
-        cells = printed.rows.get(f"{group.stream} {group.host} {group.backbone}")
+    for group in mine:
+        where = f"{group.stream} {group.host}-{group.backbone}"
+        if group in found:
+            lines.append((where, OURS, *_transferred(found[group]), *adjusted_p[group]))
+        cells = printed.get(f"{group.stream} {group.host} {group.backbone}")
         if cells is not None:
-            lines.append((*head, PAPER, *cells[:3], None, None, *cells[3:], None, None, 8))
-    columns = (
-        *("Stream, host, backbone", "source", "ΔH_cur", "95 % low", "high", "BCa low", "BCa high", "W/T/L"),
-        *("ΔA_TN", "ΔA_TN LB", "A_TN preserved", "active", "pairs"),
-    )
-    name = f"transfer-{preset}-{rule}"
-    return StudyTable(name, f"MEOR minus replay ({preset}, {rule})", columns, tuple(lines))
+            unstated = (None for _ in _holm_column(holm))
+            lines.append((where, PAPER, *cells[:3], None, None, *cells[3:], None, None, 8, *unstated))
+    columns: dict[str, Kind] = {"Stream, host, backbone": "text", "source": "text", "ΔH_cur": "effect"}
+    columns |= dict.fromkeys(("95 % low", "high", "BCa low", "BCa high"), "bound")
+    columns |= {"W/T/L": "count", "ΔA_TN": "effect", "ΔA_TN LB": "bound", "A_TN preserved": "count"}
+    columns |= {"active": "level", "pairs": "count", **_holm_column(holm)}
+    title = f"{_head_name(plan)} minus replay ({preset}, {rule})"
+    return StudyTable(f"transfer-{preset}-{rule}", title, columns, tuple(lines), _notes(holm))
+
+
+def _transferred(each: Comparison) -> tuple[Value, ...]:
+    cur, acquired = each["H_cur"], each["A_TN"]
+    interval = (cur.interval.low, cur.interval.high, cur.bca.low, cur.bca.high)
+    verdict = _verdict(each, "A_TN")
+    acquisition = (acquired.mean, acquired.lower, verdict)
+    return (cur.mean, *interval, cur.wtl, *acquisition, each.active_share, len(each.pairs))
+
+
+def _effects(each: Comparison, named: Sequence[str]) -> list[Value]:
+    values: list[Value] = []
+    for name in named:
+        found = each.effects.get(name)
+        values += [found.mean, found.lower] if found else [None, None]
+    return values
+
+
+def _effect_columns(named: Sequence[str]) -> dict[str, Kind]:
+    columns: dict[str, Kind] = {}
+    for name in named:
+        columns |= {f"{_symbol(name)} mean": "effect", f"{_symbol(name)} LB": "bound"}
+    return columns
+
+
+def _holm_cells(family: Sequence[Comparison], wanted: bool) -> list[tuple[Value, ...]]:
+    """The cells under `_holm_column`, a tuple a comparison: empty ones where nobody asked."""
+    return [(value,) for value in adjusted(family)] if wanted else [() for _ in family]
+
+
+def _holm_column(wanted: bool) -> dict[str, Kind]:
+    return {"Holm p": "effect"} if wanted else {}
+
+
+def _notes(holm: bool) -> tuple[str, ...]:
+    return (UNADJUSTED, ACTIVE, SOURCE, *((HOLM,) if holm else ()))
+
+
+def _head_name(plan: Study) -> str:
+    return NAMES[head_method(plan) or METHOD]
+
+
+def _wtl(each: Comparison) -> str | None:
+    return each["H_cur"].wtl if "H_cur" in each.effects else None
 
 
 def _verdict(each: Comparison, endpoint: str) -> str | None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +21,7 @@ from meor.run.records_file import comparison_of
 from meor.run.validated import MULTIPLES
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
-from meor.study.plan import BALANCE, UNPENALIZED, VALIDATED, Study
+from meor.study.plan import BALANCE, UNPENALIZED, VALIDATED, Study, folder_name
 from meor.study.rows import Group
 
 TEST, VALID = "test", "valid"
@@ -50,12 +48,11 @@ class Cell:
     @property
     def name(self) -> str:
         """A path below the study's folder of runs, and what a person is told when it fails."""
-        stream = re.sub(r"[^\w.-]+", "-", Path(self.stream).name) or "stream"
         weight = "" if self.multiple in (None, 1.0) else f"-x{self.multiple:g}"
         if self.coefficient is not None:
             weight = f"-c{self.coefficient!r}"
         ending = "" if self.split == TEST else f"-{self.split}"
-        folder = f"{stream}-{self.host}-{self.backbone}-{self.preset}"
+        folder = f"{folder_name(self.stream)}-{self.host}-{self.backbone}-{self.preset}"
         return f"{folder}/pair-{self.seed}/{self.method}{weight}{ending}"
 
     @property
@@ -150,10 +147,11 @@ def _cell(group: Group, seed: int, method: str) -> Cell:
 
 
 def input_hash(view: RunView, stream: Stream) -> str:
-    """sha256 of what the runs of a pair share, made from what this run has, not from what it should have.
+    """sha256 of what the runs of a pair share.
 
-    The settings but method and coefficient, the stream's content, the base's weights, and for each update the
-    replay buffer and every step of every pass: facts in their order, and their negatives.
+    Read: the run's settings but method and coefficient, the sha256 of its base's weights, the stream's
+    content. Made again from these by the code that trains: each update's replay buffer, and every step of
+    every pass, facts in their order and their negatives.
     """
     config = view.config
     unshared = {"method", "coefficient", "coefficient_rule", "stream", "data_dir", "base_model"}

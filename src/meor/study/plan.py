@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from meor.errors import ConfigError
 from meor.run.config import Config, Method
@@ -23,17 +32,20 @@ FIRST_SELECTION_SEED = TRIAL_SEED_OFFSET
 
 BALANCE, VALIDATED = "balance", "validated"
 TableName = Literal["absolute", "effects", "ablation", "transfer", "boundary", "frontier"]
-_OWNED = (
-    "stream",
-    "backbone",
-    "host",
-    "method",
-    "preset",
-    "seed",
-    "coefficient",
-    "coefficient_rule",
-    "evaluation.split",
-)
+_BESIDE = "write {0} in the study file, beside `settings` and not in it"
+_OR_OPTION = "give --{1}, or " + _BESIDE
+_OWNED = {
+    "stream": _OR_OPTION.format("stream", "stream"),
+    "backbone": _OR_OPTION.format("backbone", "backbone"),
+    "host": _BESIDE.format("host"),
+    "method": _OR_OPTION.format("methods", "method"),
+    "preset": _OR_OPTION.format("preset", "preset"),
+    "seed": _BESIDE.format("first_seed"),
+    "coefficient": _OR_OPTION.format("coefficient_rule", "rule"),
+    "coefficient_rule": _OR_OPTION.format("coefficient_rule", "rule"),
+    "evaluation.split": "leave it out; test facts judge runs, validation facts choose multiples",
+}
+"""What the study itself decides for each run, and how to say it."""
 
 
 def _several(value: Any) -> Any:
@@ -54,6 +66,29 @@ def _rule(value: Any) -> Any:
     return repr(number)
 
 
+def _name(value: str) -> str:
+    """The study's name is that of a folder."""
+    if not re.fullmatch(r"[\w.-]{1,80}", value):
+        raise ValueError(
+            f"{value!r} is no name of a folder: write letters, digits, dots, hyphens and underscores, "
+            "no space, at most 80"
+        )
+    return value
+
+
+class _MisfitError(ValueError):
+    """What is wrong with a key that is right by itself."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(f"{key} {problem}")
+        self.key = key
+
+
+def folder_name(stream: str) -> str:
+    """Under which name the runs of a stream lie."""
+    return re.sub(r"[^\w.-]+", "-", Path(stream).name) or "stream"
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)]
 Multiple = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -63,7 +98,7 @@ class Study(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    study: Annotated[str, Field(pattern=r"^[\w.-]{1,80}$")]
+    study: Annotated[str, AfterValidator(_name)]
     stream: Names
     backbone: Names = ("complex",)
     host: Names = ("replay",)
@@ -85,18 +120,33 @@ class Study(BaseModel):
         for name in ("stream", "backbone", "host", "methods", "preset", "coefficient_rule", "multiples"):
             values = getattr(self, name)
             if len(set(values)) < len(values):
-                raise ValueError(f"{name} names something twice")
+                raise _MisfitError(name, "names something twice")
         if "replay" not in self.methods:
-            raise ValueError("methods must name replay: the others are compared with it and start from it")
-        if self.multiples != (1.0,) and BALANCE not in self.coefficient_rule:
-            raise ValueError("multiples are multiples of the balanced coefficient: name the rule balance")
-        given = [*self.settings, *(text.partition("=")[0].strip() for text in self.sets)]
-        owned = [name for name in _OWNED if name in given]
-        if owned:
-            raise ValueError(
-                f"{owned[0]} is no setting of its runs but of the study: write it one level higher"
+            raise _MisfitError(
+                "methods", "must name replay: the others are compared with it and start from it"
             )
+        if self.multiples != (1.0,) and BALANCE not in self.coefficient_rule:
+            raise _MisfitError(
+                "multiples", "are multiples of the balanced coefficient: name balance in coefficient_rule"
+            )
+        self._check_folders()
+        for key, given in (("settings", [*self.settings]), ("sets", [*self.sets])):
+            for name in (text.partition("=")[0].strip() for text in given):
+                if name in _OWNED:
+                    problem = f"cannot hold {name}, which is no setting of its runs but of the study"
+                    raise _MisfitError("--set" if key == "sets" else key, f"{problem}: {_OWNED[name]}")
         return self
+
+    def _check_folders(self) -> None:
+        folders: dict[str, str] = {}
+        for stream in self.stream:
+            other = folders.setdefault(folder_name(stream), stream)
+            if other != stream:
+                raise _MisfitError(
+                    "stream",
+                    f"names {other} and {stream}, whose runs would share one folder, {folder_name(stream)}: "
+                    "rename one of them, or make two studies",
+                )
 
     @classmethod
     def resolve(
@@ -106,7 +156,9 @@ class Study(BaseModel):
         try:
             plan = cls.model_validate(dict(given))
         except ValidationError as error:
-            raise explain(error, cls, path=path, lines=lines or {}) from None
+            raise explain(
+                error, cls, path=path, lines=_lines_of_problems(error, given, lines or {})
+            ) from None
         plan.check_settings()
         return plan
 
@@ -188,6 +240,20 @@ class Study(BaseModel):
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _lines_of_problems(
+    error: ValidationError, given: Mapping[str, Any], lines: Mapping[str, int]
+) -> dict[str, int]:
+    """As `lines`, with the line of a list for each of its items, and of the key a misfit is about."""
+    found = dict(lines)
+    for key, value in given.items():
+        if key in lines and isinstance(value, list):
+            found |= {f"{key}.{at}": lines[key] for at in range(len(value))}
+    cause = error.errors()[0].get("ctx", {}).get("error")
+    if isinstance(cause, _MisfitError) and cause.key in lines:
+        found[""] = lines[cause.key]
+    return found
 
 
 def study_file(name_or_path: str) -> Path:

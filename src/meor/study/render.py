@@ -1,24 +1,33 @@
-"""A table as text, Markdown, LaTeX or CSV. CSV keeps full precision, the others print four decimals."""
+"""A table as text, Markdown, LaTeX or CSV. CSV keeps full precision, the others round.
+
+Four decimals, except where they would deceive: an effect that is not 0 never prints as 0, and a bound beside
+the margin of preservation never prints as the margin.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from meor.run.disk import Disk, commit_file
-from meor.study.paired_tables import StudyTable, Value
+from meor.study.effects import MARGIN
+from meor.study.table import Kind, StudyTable, Value
 
 MISSING = "--"
 DECIMALS = 4
 
 
 def as_text(table: StudyTable) -> str:
-    cells = [list(table.columns), *([_shown(value) for value in row] for row in table.rows)]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(table.columns))]
+    cells = [list(table.columns), *_cells(table)]
+    layout = [
+        (max(len(row[at]) for row in cells), "<" if kind == "text" else ">")
+        for at, kind in enumerate(table.columns.values())
+    ]
+    widths = [width for width, _ in layout]
     lines = [
-        "  ".join(_aligned(cell, width, at) for at, (cell, width) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(f"{cell:{side}{width}}" for cell, (width, side) in zip(row, layout, strict=True))
         for row in cells
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
@@ -26,11 +35,11 @@ def as_text(table: StudyTable) -> str:
 
 
 def as_markdown(table: StudyTable) -> str:
-    def line(cells: Sequence[str]) -> str:
+    def line(cells: Iterable[str]) -> str:
         return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
-    rule = ["---" if at < 2 else "---:" for at in range(len(table.columns))]
-    body = [line([_shown(value) for value in row]) for row in table.rows]
+    rule = ["---" if kind == "text" else "---:" for kind in table.columns.values()]
+    body = [line(cells) for cells in _cells(table)]
     return (
         "\n".join([f"**{table.title}**", "", line(table.columns), line(rule), *body, "", *table.notes]) + "\n"
     )
@@ -39,10 +48,10 @@ def as_markdown(table: StudyTable) -> str:
 def as_latex(table: StudyTable) -> str:
     """A booktabs tabular in a table environment, the notes in its caption."""
 
-    def line(cells: Sequence[str]) -> str:
+    def line(cells: Iterable[str]) -> str:
         return "    " + " & ".join(_escaped(cell) for cell in cells) + r" \\"
 
-    layout = "ll" + "r" * (len(table.columns) - 2)
+    layout = "".join("l" if kind == "text" else "r" for kind in table.columns.values())
     return "\n".join(
         [
             r"\begin{table*}[t]",
@@ -53,7 +62,7 @@ def as_latex(table: StudyTable) -> str:
             r"    \toprule",
             line(table.columns),
             r"    \midrule",
-            *(line([_shown(value) for value in row]) for row in table.rows),
+            *(line(cells) for cells in _cells(table)),
             r"    \bottomrule",
             r"  \end{tabular}",
             r"\end{table*}",
@@ -87,19 +96,48 @@ def write_tables(folder: Path, tables: Sequence[StudyTable]) -> None:
             commit_file(Disk(), folder / f"{table.name}.{ending}", render(table).encode())
 
 
-def _shown(value: Value) -> str:
+def _cells(table: StudyTable) -> list[list[str]]:
+    kinds = table.columns.values()
+    return [[_shown(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in table.rows]
+
+
+def _shown(value: Value, kind: Kind) -> str:
     if value is None:
         return MISSING
-    if isinstance(value, float):
-        text = f"{value:.{DECIMALS}f}"
-        # Rounding must not invent a sign.
-        return text.removeprefix("-") if float(text) == 0 else text
-    return str(value)
+    return _ROUNDED.get(kind, _level)(value) if isinstance(value, float) else str(value)
 
 
-def _aligned(cell: str, width: int, at: int) -> str:
-    return cell.ljust(width) if at < 2 else cell.rjust(width)
+def _level(value: float) -> str:
+    text = f"{value:.{DECIMALS}f}"
+    # Rounding must not invent a sign.
+    return text.removeprefix("-") if float(text) == 0 else text
 
+
+def _effect(value: float) -> str:
+    """Two digits of what four decimals would call 0; only 0 itself is printed as 0."""
+    text = _level(value)
+    if value == 0 or float(text) != 0:
+        return text
+    return f"{value:.6f}".rstrip("0") if abs(value) >= 1e-5 else f"{value:.1e}"
+
+
+def _bound(value: float) -> str:
+    """As many digits as it takes to see on which side of the margin it lies."""
+    text, decimals = _effect(value), DECIMALS
+    while abs(float(text)) == MARGIN != abs(value):
+        decimals += 1
+        text = f"{value:.{decimals}f}"
+    return text
+
+
+_ROUNDED: dict[Kind, Callable[[float], str]] = {
+    "effect": _effect,
+    "bound": _bound,
+    # A coefficient is a matter of orders of magnitude: four decimals would hide it.
+    "coefficient": "{:.3g}".format,
+    "multiple": "{:g}".format,
+    "offset": "{:+.3f}".format,
+}
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

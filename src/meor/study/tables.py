@@ -9,17 +9,14 @@ from meor.stream.sample import sample_note
 from meor.study.coefficient import KeptBalance
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.paired_tables import (
-    METHOD,
     NAMES,
-    OURS,
-    PAPER,
+    SOURCE,
     UNADJUSTED,
-    StudyTable,
-    Value,
     ablation_table,
     absolute_table,
     effects_table,
     file_name,
+    head_method,
     is_stream,
     transfer_table,
 )
@@ -27,12 +24,14 @@ from meor.study.pairing import groups
 from meor.study.paper import paper_tables
 from meor.study.plan import Study
 from meor.study.rows import Group, Row
+from meor.study.table import OURS, PAPER, Kind, StudyTable, Value
 
 
 def study_tables(
     plan: Study, rows: Sequence[Row], balances: Sequence[KeptBalance] = (), *, holm: bool = False
 ) -> list[StudyTable]:
-    """Every table the plan asks for, for each group and coefficient rule. Missing runs leave rows out."""
+    """Every table the plan asks for, for each group and coefficient rule. Missing runs leave rows
+    out, and a table without a row of ours stays away."""
     found: list[StudyTable] = []
     for rule in plan.coefficient_rule:
         found += _of_rule(plan, rows, rule, holm)
@@ -42,7 +41,7 @@ def study_tables(
     found = [_with_sample(table, plan.sample) for table in found]
     if "boundary" in plan.tables:  # it counts records, which are not sampled
         found.append(boundary_table(plan, balances))
-    return [table for table in found if table.rows]
+    return [table for table in found if table.has_ours]
 
 
 def _with_sample(table: StudyTable, sample: int) -> StudyTable:
@@ -57,9 +56,9 @@ def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool) -> list[St
         if "effects" in plan.tables:
             found.append(effects_table(plan, rows, group, rule, holm=holm))
         if "ablation" in plan.tables:
-            found.append(ablation_table(plan, rows, group, rule))
+            found.append(ablation_table(plan, rows, group, rule, holm=holm))
     if "transfer" in plan.tables:
-        found += [transfer_table(plan, rows, preset, rule) for preset in plan.preset]
+        found += [transfer_table(plan, rows, preset, rule, holm=holm) for preset in plan.preset]
     return found
 
 
@@ -67,7 +66,7 @@ def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> StudyTable:
     """The paper's diagnostic: active records among those that fix the coefficient, pair by pair."""
     lines: list[tuple[Value, ...]] = [
         (f"{kept.group}, pair {kept.pair}", OURS, NAMES[kept.method], found.active, found.records,
-         f"{found.coefficient:.3g}", f"{found.host_norm:.3g}", f"{found.penalty_norm:.3g}")
+         found.coefficient, found.host_norm, found.penalty_norm)
         for kept in balances
         for found in (kept.balance,)
     ]  # fmt: skip
@@ -77,14 +76,12 @@ def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> StudyTable:
             (str(printed.stream), PAPER, NAMES[method], *cells, None, None, None)
             for method, cells in printed.rows.items()
         ]
-    columns = (
-        *("Where", "source", "Method", "active", "records"),
-        *("balanced coefficient", "host gradient", "penalty gradient"),
-    )
+    columns: dict[str, Kind] = {"Where": "text", "source": "text", "Method": "text"}
+    columns |= {"active": "count", "records": "count"}
+    columns |= dict.fromkeys(("balanced coefficient", "host gradient", "penalty gradient"), "coefficient")
     note = "Counted at the end of update 1 trained as replay, over addressed eligible records."
-    return StudyTable(
-        "boundary", "Active records where coefficients are balanced", columns, tuple(lines), (note,)
-    )
+    title = "Active records where coefficients are balanced"
+    return StudyTable("boundary", title, columns, tuple(lines), (note, SOURCE))
 
 
 def frontier_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable:
@@ -95,33 +92,39 @@ def frontier_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable
             for found in (point.H_cur, point.A_TN):
                 interval = found.interval
                 ends += [found.mean, *((interval.low, interval.high) if interval else (None, None))]
-            weight = f"{point.coefficient:.3g}"
-            lines.append((NAMES[method], OURS, f"{point.multiple:g}", weight, *ends, len(point.pairs)))
-    columns = (
-        *("Method", "source", "multiple", "coefficient", "H_cur", "low", "high"),
-        *("A_TN", "A_TN low", "A_TN high", "pairs"),
+            place = (point.multiple, point.coefficient)
+            lines.append((NAMES[method], OURS, *place, *ends, len(point.pairs)))
+    columns: dict[str, Kind] = {"Method": "text", "source": "text", "multiple": "multiple"}
+    columns |= {"coefficient": "coefficient"}
+    columns |= dict.fromkeys(("H_cur", "low", "high", "A_TN", "A_TN low", "A_TN high"), "level")
+    columns |= {"pairs": "count"}
+    note = (
+        "Multiples of the balanced coefficient; 0 is replay. Intervals are two-sided 95 % Student t, not "
+        "adjusted for their number."
     )
-    note = "Multiples of the balanced coefficient; 0 is replay. Intervals are two-sided 95 % Student t."
     return StudyTable(
         file_name("frontier", group, "balance"), f"Frontier: {group}", columns, tuple(lines), (note,)
     )
 
 
 def equal_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable:
+    head = head_method(plan)
     lines: list[tuple[Value, ...]] = []
     for comparator in plan.penalized:
-        if comparator == METHOD or METHOD not in plan.methods:
+        if head is None or comparator == head:
             continue
-        for each in at_equal_acquisition(rows, group, METHOD, comparator):
+        for each in at_equal_acquisition(rows, group, head, comparator):
             found = each.effect
             lines.append(
-                (NAMES[comparator], OURS, f"{each.offset:+.3f}", found.mean, found.lower, found.interval.low,
+                (NAMES[comparator], OURS, each.offset, found.mean, found.lower, found.interval.low,
                  found.interval.high, found.wtl, len(each.pairs))
             )  # fmt: skip
-    columns = ("Comparator", "source", "A_TN minus replay's", "ΔH_cur", "LB", "low", "high", "W/T/L", "pairs")
+    columns: dict[str, Kind] = {"Comparator": "text", "source": "text", "A_TN minus replay's": "offset"}
+    columns |= {"ΔH_cur": "effect", "LB": "bound", "low": "bound", "high": "bound"}
+    columns |= {"W/T/L": "count", "pairs": "count"}
     note = (
-        "MEOR minus comparator where both have the same A_TN, linear along each pair's grid from replay "
-        f"on. {UNADJUSTED}"
+        f"{NAMES.get(head or '')} minus comparator where both have the same A_TN: each method at its best "
+        "coefficient that reaches it, linear between the points of a pair's grid, which begins at replay."
     )
     name = file_name("equal", group, "balance")
-    return StudyTable(name, f"H_cur at equal A_TN: {group}", columns, tuple(lines), (note,))
+    return StudyTable(name, f"H_cur at equal A_TN: {group}", columns, tuple(lines), (note, UNADJUSTED))
