@@ -155,3 +155,9 @@ def test_a_path_is_read_as_it_is_even_where_a_name_would_match(
     assert len(open_stream(Path("Small")).snapshots[0].train) == 25
     with pytest.raises(StreamError):
         verify(ENTRY, folder)
+
+
+def test_a_recorded_folder_counts_while_it_is_there(tmp_path: Path) -> None:
+    assert registry.recorded_place(str(tmp_path)) == tmp_path
+    assert registry.recorded_place(str(tmp_path / "gone")) is None
+    assert registry.recorded_place(None) is None

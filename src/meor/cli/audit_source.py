@@ -16,7 +16,7 @@ from meor.evaluation.external import load_external, read_model
 from meor.run.disk import sha256_of
 from meor.run.layout import CONFIG, MANIFEST, MODEL, VOCABULARY, is_run, read_manifest, update_name
 from meor.run.yaml_file import read_yaml
-from meor.stream.registry import open_stream
+from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
 
 
@@ -113,12 +113,12 @@ def of_run(run: Path, stream_name: str | None, data_dir: Path | None) -> Source:
 
 
 def _stream_of(run: Path, config: dict[str, Any], named: str | None, data_dir: Path | None) -> Stream:
-    name, place = named or config.get("stream"), config.get("data_dir")
+    name = named or config.get("stream")
     if not isinstance(name, str):
         raise RunError(f"{run / CONFIG} does not name a stream.")
     return open_stream(
         name,
-        data_dir=data_dir or (Path(place) if isinstance(place, str) else None),
+        data_dir=data_dir or recorded_place(config.get("data_dir")),
         duplicates="drop" if config.get("duplicates") == "drop" else "error",
     )
 

@@ -31,7 +31,7 @@ from meor.run.layout import (
     read_manifest,
     update_name,
 )
-from meor.stream.registry import open_stream
+from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
 from meor.typing import Split
 
@@ -86,8 +86,7 @@ class RunView:
 
     def stream(self, data_dir: Path | None = None) -> Stream:
         """The stream of the run; one that has changed since is refused."""
-        named = self.config.data_dir
-        place = data_dir or (Path(named) if named else None)
+        place = data_dir or recorded_place(self.config.data_dir)
         stream = open_stream(self.config.stream, data_dir=place, duplicates=self.config.duplicates)
         if stream.content_hash() != self.manifest["stream_hash"]:
             raise RunError(

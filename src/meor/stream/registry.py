@@ -105,6 +105,12 @@ def places(data_dir: Path | None = None) -> Iterator[Path]:
     yield cache_folder()
 
 
+def recorded_place(named: object) -> Path | None:
+    """The data folder that a run was made with; the usual places stand in for one that is gone."""
+    place = Path(named) if isinstance(named, str) else None
+    return place if place is not None and place.is_dir() else None
+
+
 def find_folder(entry: Entry, data_dir: Path | None = None) -> Path | None:
     """The folder that holds a registered stream on this machine, unverified; None where there is none."""
     for place in places(data_dir):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import MeorError, StudyError
@@ -20,6 +20,7 @@ from meor.run.validated import MULTIPLES
 from meor.stream.registry import check_there
 from meor.study.cell import MARK, Outcome, Task, finished
 from meor.study.coefficient import KeptBalance, read_balance
+from meor.study.collect import rows_of_the_study
 from meor.study.execute import Executor, Serial
 from meor.study.pairing import (
     VALID,
@@ -30,8 +31,8 @@ from meor.study.pairing import (
     selection_cells,
     validated_cells,
 )
-from meor.study.plan import BALANCE, UNPENALIZED, VALIDATED, Study
-from meor.study.rows import RUNS, Group, Row, write_rows
+from meor.study.plan import VALIDATED, Study
+from meor.study.rows import RUNS, Row, write_rows
 from meor.study.selection import Choice, choose
 
 RUNS_FOLDER = "runs"
@@ -167,7 +168,7 @@ class _Conductor:
             self._written()
 
     def _written(self) -> Findings:
-        rows = tuple(self._of_the_study(self._validated()))
+        rows = rows_of_the_study(self.plan, self.rows, self._validated())
         write_rows(self.out / RUNS, rows)
         balances = self._balances()
         self._write_remarks(balances)
@@ -232,36 +233,6 @@ class _Conductor:
                     f"{choice.group}: {choice.method} takes the largest multiple on offer, "
                     f"{choice.multiple:g}; a larger one may give more"
                 )
-
-    def _of_the_study(self, validated: Sequence[Cell]) -> list[Row]:
-        """Rows in the order of the plan; a run that serves two rules has a row under each."""
-        found: list[tuple[tuple[object, ...], Row]] = []
-        for cell, row in self.rows.items():
-            if cell.split != VALID and (cell.method in UNPENALIZED or self._was_asked_for(cell)):
-                found.append((self._place(cell, row), row))
-        for cell in validated:
-            if cell in self.rows:
-                row = replace(self.rows[cell], coefficient_rule=VALIDATED, multiple=cell.multiple or 0.0)
-                found.append((self._place(cell, row), row))
-        return [row for _, row in sorted(found, key=lambda each: each[0])]  # type: ignore[arg-type, return-value]
-
-    def _was_asked_for(self, cell: Cell) -> bool:
-        """Not a run that exists only because the validated rule chose its multiple."""
-        if cell.coefficient is not None:
-            return repr(cell.coefficient) in self.plan.coefficient_rule
-        return BALANCE in self.plan.coefficient_rule and cell.multiple in self.plan.multiples
-
-    def _place(self, cell: Cell, row: Row) -> tuple[object, ...]:
-        plan = self.plan
-        group: Group = cell.group
-        rules = ("none", *plan.coefficient_rule)
-        return (
-            groups(plan).index(group),
-            cell.seed,
-            rules.index(row.coefficient_rule),
-            plan.methods.index(cell.method),  # type: ignore[arg-type]
-            row.multiple or 0.0,
-        )
 
     def _balances(self) -> tuple[KeptBalance, ...]:
         """What each pair's coefficients were made from; those of selection pairs count as well."""
