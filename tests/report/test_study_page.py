@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from meor.cli import app
 from meor.report.gather import page_of
 from meor.report.html import render
-from meor.report.judgement import lowered, tone
 from meor.report.page import Commands, Figure, Page, Prose, Table, Terms
 from meor.report.study_data import read_study
 from meor.report.study_tables import verdict
@@ -300,10 +299,10 @@ def test_a_fall_needs_the_evidence_of_a_rise() -> None:
     rise, fall = effect("H_cur", values), effect("H_cur", [-value for value in values])
     assert rise.improved
     assert rise.interval.low < 0  # the two-sided interval asks for more
-    assert lowered(fall)
+    assert fall.worsened
     assert verdict("H_cur", fall).text == "worse"
-    assert (tone(rise), tone(fall)) == ("good", "bad")
-    assert not lowered(rise)
+    assert (verdict("H_cur", rise).tone, verdict("H_cur", fall).tone) == ("good", "bad")
+    assert not rise.worsened
 
 
 def test_pairs_that_chose_a_coefficient_are_not_counted_as_pairs_of_the_study(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meor.evaluation.calibration_grid import MARGIN
-from meor.report.judgement import lowered
 from meor.report.run_page import stream_name
 from meor.report.study_data import Setting, StudyData
 from meor.report.words import (
@@ -40,7 +39,7 @@ def _against_replay(setting: Setting) -> Comparison | None:
 def _about(setting: Setting, against: Comparison, several: bool, first: bool) -> str:
     """One rule: MEOR against replay, what it preserves, and where the others stand."""
     gain = against["H_cur"]
-    verb = "raises" if gain.improved else "lowers" if lowered(gain) else "does not clearly change"
+    verb = "raises" if gain.improved else "lowers" if gain.worsened else "does not clearly change"
     name = coefficient_name(setting.rule)
     if first:
         place = f"On {stream_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
@@ -60,14 +59,14 @@ def _about(setting: Setting, against: Comparison, several: bool, first: bool) ->
 def _cost(cut: Effect | None) -> str:
     if cut is None:
         return ""
-    if not (cut.improved or lowered(cut)):
+    if not (cut.improved or cut.worsened):
         return "; what newcomers cost is not clearly changed"
     return f"; newcomers cost {effect(abs(cut.mean), plus=False)} {'less' if cut.improved else 'more'}"
 
 
 def _asked_less_well(found: Effect | None) -> str:
     """A_QN has no margin to be preserved within, so a clear loss is said here or nowhere."""
-    if found is None or not lowered(found):
+    if found is None or not found.worsened:
         return ""
     return f" A_QN, facts asked about a newcomer, falls by {effect(abs(found.mean), plus=False)}."
 
@@ -77,7 +76,7 @@ def _over_settings(found: Sequence[Comparison]) -> str:
     size, name = len(found), method_name(found[0].method)
     gains = [each["H_cur"] for each in found]
     up = sum(gain.improved for gain in gains)
-    down = sum(lowered(gain) for gain in gains)
+    down = sum(gain.worsened for gain in gains)
     same = sum(gain.wins == gain.losses == 0 for gain in gains)
     told = f"Of {plural(size, 'setting')}, {name} against replay clearly raises H_cur in {up}"
     told += f" and lowers it in {down}"
@@ -89,7 +88,7 @@ def _over_settings(found: Sequence[Comparison]) -> str:
     ]
     told += f". Preserved within {number(MARGIN, 3)}: {listed(kept)}." if kept else "."
     asked = [each["A_QN"] for each in found if "A_QN" in each.effects]
-    fallen = sum(lowered(each) for each in asked)
+    fallen = sum(each.worsened for each in asked)
     if fallen:
         told += f" A_QN, facts asked about a newcomer, clearly falls in {fallen} of {len(asked)}."
     return told
@@ -112,7 +111,7 @@ def _are(names: Sequence[str]) -> str:
 
 def _others(others: Sequence[Comparison]) -> str:
     better = [method_name(each.comparator) for each in others if each["H_cur"].improved]
-    worse = [method_name(each.comparator) for each in others if lowered(each["H_cur"])]
+    worse = [method_name(each.comparator) for each in others if each["H_cur"].worsened]
     rest = [
         method_name(each.comparator)
         for each in others

@@ -8,13 +8,12 @@ from functools import partial
 from meor.evaluation.calibration_grid import MARGIN
 from meor.report import figures, study_tables
 from meor.report.figures import ForestGroup, ForestRow, FrontierLine, FrontierPoint
-from meor.report.judgement import tone
 from meor.report.page import Block, Figure, Prose, Section
 from meor.report.setting_names import labels, shared, where
 from meor.report.study_data import METHOD_ORDER, Setting, StudyData
 from meor.report.study_tables import Compared
 from meor.report.words import effect_name, listed, method_name, number, share
-from meor.study.effects import PRESERVED, Comparison
+from meor.study.effects import PRESERVED, Comparison, Effect
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.rows import Group
 
@@ -80,9 +79,13 @@ def _across(head: str, settings: Sequence[Setting]) -> Compared:
     return Compared(head, labelled, "setting", method_name(comparisons[0].comparator), shared(settings))
 
 
+def _tone(found: Effect) -> str:
+    return "good" if found.improved else "bad" if found.worsened else "neutral"
+
+
 def _forest_group(name: str, comparisons: Sequence[tuple[str, Comparison]]) -> ForestGroup:
     rows = tuple(
-        ForestRow(label, e.mean, e.interval.low, e.interval.high, e.lower, tone(e))
+        ForestRow(label, e.mean, e.interval.low, e.interval.high, e.lower, _tone(e))
         for label, each in comparisons
         if (e := each.effects.get(name)) is not None
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from meor.report.judgement import lowered
 from meor.report.page import Cell, Column, Table
 from meor.report.words import (
     ABSENT,
@@ -176,7 +175,7 @@ def verdict(name: str, found: Effect) -> Cell:
     """What the one-sided bounds say; never more."""
     if found.improved:
         return Cell("better", 2, "good")
-    if lowered(found):
+    if found.worsened:
         worse = "worse, within the margin" if name in PRESERVED and found.preserved else "worse"
         return Cell(worse, 0, "bad")
     if name in PRESERVED:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup, escape
 
-from meor.evaluation.calibration_grid import MARGIN
+from meor.study import digits
 
 MINUS = "−"
 DASH = "–"
 ABSENT = "--"
-
-SMALLEST_DECIMAL = 1e-6
-"""Effects below this are written with an exponent."""
-
-MOST_PLACES = 8
 
 METHODS = {
     "replay": "Replay",
@@ -87,24 +82,21 @@ def signed(value: float | None, places: int = 4) -> str:
     return shown if shown.startswith(MINUS) or not float(shown) else f"+{shown}"
 
 
-def effect(value: float | None, *, plus: bool = True, apart_from: Sequence[float] = (0.0,)) -> str:
-    """A difference: four places, and more where four would hide that it is not 0."""
-    if value is None:
-        return ABSENT
-    sign = MINUS if value < 0 else "+" if value > 0 and plus else ""
-    size = abs(value)
-    if 0 < size < SMALLEST_DECIMAL:
-        mantissa, exponent = f"{size:.0e}".split("e")
-        return f"{sign}{mantissa}e{MINUS}{abs(int(exponent))}"
-    places = 4
-    while places < MOST_PLACES and any(round(size, places) == other != size for other in apart_from):
-        places += 1
-    return f"{sign}{number(size, places)}"
+def effect(value: float | None, *, plus: bool = True) -> str:
+    """A difference; one that is not 0 never reads as 0."""
+    return _with_sign(value, digits.effect, plus)
 
 
 def bound(value: float | None, *, plus: bool = True) -> str:
     """A bound on a difference: told from the margin as well, on which side of it lies the verdict."""
-    return effect(value, plus=plus, apart_from=(0.0, MARGIN))
+    return _with_sign(value, digits.bound, plus)
+
+
+def _with_sign(value: float | None, size: Callable[[float], str], plus: bool) -> str:
+    if value is None:
+        return ABSENT
+    sign = MINUS if value < 0 else "+" if value > 0 and plus else ""
+    return sign + size(abs(value)).replace("-", MINUS)
 
 
 def bounds(low: float, high: float) -> str:

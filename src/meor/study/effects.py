@@ -68,6 +68,11 @@ class Effect:
     def improved(self) -> bool:
         return self.lower > 0
 
+    @property
+    def worsened(self) -> bool:
+        """The same evidence as for `improved`: t bounds lie alike on both sides of the mean."""
+        return 2 * self.mean - self.lower < 0
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

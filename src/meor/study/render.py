@@ -1,8 +1,4 @@
-"""A table as text, Markdown, LaTeX or CSV. CSV keeps full precision, the others round.
-
-Four decimals, except where they would deceive: an effect that is not 0 never prints as 0, and a bound beside
-the margin of preservation never prints as the margin.
-"""
+"""A table as text, Markdown, LaTeX or CSV. CSV keeps full precision, the others round (`digits.py`)."""
 
 from __future__ import annotations
 
@@ -12,11 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from meor.run.disk import Disk, commit_file
-from meor.study.effects import MARGIN
+from meor.study.digits import bound, effect, level
 from meor.study.table import Kind, StudyTable, Value
 
 MISSING = "--"
-DECIMALS = 4
 
 
 def as_text(table: StudyTable) -> str:
@@ -104,35 +99,12 @@ def _cells(table: StudyTable) -> list[list[str]]:
 def _shown(value: Value, kind: Kind) -> str:
     if value is None:
         return MISSING
-    return _ROUNDED.get(kind, _level)(value) if isinstance(value, float) else str(value)
-
-
-def _level(value: float) -> str:
-    text = f"{value:.{DECIMALS}f}"
-    # Rounding must not invent a sign.
-    return text.removeprefix("-") if float(text) == 0 else text
-
-
-def _effect(value: float) -> str:
-    """Two digits of what four decimals would call 0; only 0 itself is printed as 0."""
-    text = _level(value)
-    if value == 0 or float(text) != 0:
-        return text
-    return f"{value:.6f}".rstrip("0") if abs(value) >= 1e-5 else f"{value:.1e}"
-
-
-def _bound(value: float) -> str:
-    """As many digits as it takes to see on which side of the margin it lies."""
-    text, decimals = _effect(value), DECIMALS
-    while abs(float(text)) == MARGIN != abs(value):
-        decimals += 1
-        text = f"{value:.{decimals}f}"
-    return text
+    return _ROUNDED.get(kind, level)(value) if isinstance(value, float) else str(value)
 
 
 _ROUNDED: dict[Kind, Callable[[float], str]] = {
-    "effect": _effect,
-    "bound": _bound,
+    "effect": effect,
+    "bound": bound,
     # A coefficient is a matter of orders of magnitude: four decimals would hide it.
     "coefficient": "{:.3g}".format,
     "multiple": "{:g}".format,
