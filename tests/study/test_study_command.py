@@ -119,7 +119,9 @@ def test_a_study_that_is_asked_to_end_takes_its_workers_with_it(tmp_path):
         time.sleep(0.1)
     study.terminate()
     assert study.wait(60) == 130
-    assert "interrupted" in study.stderr.read()
+    told = study.stderr.read()
+    assert "interrupted" in told
+    assert "The same command goes on where it stopped." in told
     for _ in range(100):
         if not _alive_in_session(study.pid):
             return

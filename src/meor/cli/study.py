@@ -110,7 +110,11 @@ def command(
     signal.signal(signal.SIGTERM, _stop)
     with observer(Console(stderr=True), chosen.workers, quiet=quiet) as shown:
         keep = partial(_write, target, holm=holm)
-        found = conduct(plan, target, executor=chosen, means=means, observer=shown, keep=keep)
+        try:
+            found = conduct(plan, target, executor=chosen, means=means, observer=shown, keep=keep)
+        except KeyboardInterrupt:
+            shown.say("The same command goes on where it stopped.")
+            raise
     if not quiet:
         _show(target, found, runs, holm=holm)
     _tell_failures(found)
