@@ -294,6 +294,21 @@ def test_what_newcomers_cost_is_called_unchanged_unless_it_is_clear(tmp_path: Pa
     assert "newcomers cost 0" not in sentence
 
 
+def test_an_exact_tie_is_said_to_be_one(tmp_path: Path) -> None:
+    rows = plain_rows("replay", "meor")
+    replay = {row.pair: row for row in rows if row.method == "replay"}
+    same = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
+    tied = [
+        row
+        if row.method == "replay"
+        else replace(row, active_share=0.0, **{name: getattr(replay[row.pair], name) for name in same})
+        for row in rows
+    ]
+    sentence = written(tmp_path, tied).sentence
+    assert "equals replay to the last digit in" in sentence
+    assert "no record of its penalty was active" in sentence
+
+
 def test_a_fall_needs_the_evidence_of_a_rise() -> None:
     values = (0.001, 0.002, 0.003, 0.0001)
     rise, fall = effect("H_cur", values), effect("H_cur", [-value for value in values])

@@ -39,6 +39,8 @@ def _against_replay(setting: Setting) -> Comparison | None:
 def _about(setting: Setting, against: Comparison, several: bool, first: bool) -> str:
     """One rule: MEOR against replay, what it preserves, and where the others stand."""
     gain = against["H_cur"]
+    if gain.wins == gain.losses == 0:
+        return _the_same(setting, against, several)
     verb = "raises" if gain.improved else "lowers" if gain.worsened else "does not clearly change"
     name = coefficient_name(setting.rule)
     if first:
@@ -54,6 +56,15 @@ def _about(setting: Setting, against: Comparison, several: bool, first: bool) ->
     told += f". {_preserved(against)}{_asked_less_well(against.effects.get('A_QN'))}"
     others = [each for each in setting.comparisons if each is not against and "H_cur" in each.effects]
     return f"{told} {_others(others)}" if others else told
+
+
+def _the_same(setting: Setting, against: Comparison, several: bool) -> str:
+    """An exact tie is another thing than an effect that is not clear."""
+    place = f"On {stream_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
+    place += f" and {coefficient_name(setting.rule)}" if several else ""
+    why = "no record of its penalty was active" if against.active_share == 0 else "H_cur is the same"
+    pairs = plural(len(against.pairs), "pair")
+    return f"{place}, {method_name(against.method)} equals replay to the last digit in {pairs}: {why}."
 
 
 def _cost(cut: Effect | None) -> str:
