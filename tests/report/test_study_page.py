@@ -139,7 +139,10 @@ def test_the_frontier_is_there_where_a_grid_is_and_only_there(page: Page, tmp_pa
     assert "frontier" in [section.id for section in page.sections]
     plain = [row for row in invented_rows() if row.multiple in (None, 1.0)]
     write_rows(tmp_path / "runs.parquet", plain)
-    assert "frontier" not in [section.id for section in page_of(tmp_path).sections]
+    without = page_of(tmp_path)
+    assert "frontier" not in [section.id for section in without.sections]
+    assert "Over multiples of the coefficient" in page.sentence
+    assert "Over multiples" not in without.sentence
 
 
 def test_a_study_without_run_folders_says_what_it_cannot_show(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from meor.report.words import (
     plural,
 )
 from meor.study.effects import PRESERVED, Comparison, Effect
+from meor.study.frontier import at_equal_acquisition
 
 
 def sentence(data: StudyData) -> str:
@@ -28,7 +29,8 @@ def sentence(data: StudyData) -> str:
     if data.groups > 1:
         return _over_settings([each for _, each in against])
     several = len(against) > 1
-    return "\n".join(_about(setting, each, several, at == 0) for at, (setting, each) in enumerate(against))
+    rules = [_about(setting, each, several, at == 0) for at, (setting, each) in enumerate(against)]
+    return "\n".join([*rules, *_along_the_grid(data)])
 
 
 def _against_replay(setting: Setting) -> Comparison | None:
@@ -55,7 +57,9 @@ def _about(setting: Setting, against: Comparison, several: bool, first: bool) ->
     told += _cost(against.effects.get("D_MCI"))
     told += f". {_preserved(against)}{_asked_less_well(against.effects.get('A_QN'))}"
     others = [each for each in setting.comparisons if each is not against and "H_cur" in each.effects]
-    return f"{told} {_others(others)}" if others else told
+    if not others:
+        return told
+    return f"{told} {_stands('On H_cur', [(each.comparator, each['H_cur']) for each in others])}"
 
 
 def _the_same(setting: Setting, against: Comparison, several: bool) -> str:
@@ -120,16 +124,30 @@ def _are(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-def _others(others: Sequence[Comparison]) -> str:
-    better = [method_name(each.comparator) for each in others if each["H_cur"].improved]
-    worse = [method_name(each.comparator) for each in others if each["H_cur"].worsened]
-    rest = [
-        method_name(each.comparator)
-        for each in others
-        if method_name(each.comparator) not in (*better, *worse)
-    ]
-    told = [f"it is above {listed(better)}"] if better else []
+def _stands(lead: str, found: Sequence[tuple[str, Effect]]) -> str:
+    """Among which of the others a method stands, each judged by its own bounds."""
+    better = [method_name(other) for other, each in found if each.improved]
+    worse = [method_name(other) for other, each in found if each.worsened]
+    rest = [method_name(other) for other, each in found if not (each.improved or each.worsened)]
+    told = [f"above {listed(better)}"] if better else []
     told += [f"below {listed(worse)}"] if worse else []
     told += [f"not told apart from {listed(rest)}"] if rest else []
-    text = f"On H_cur {listed(told)}."
-    return text if better else text.replace("On H_cur ", "On H_cur it is ", 1)
+    return f"{lead} it is {listed(told)}."
+
+
+def _along_the_grid(data: StudyData) -> list[str]:
+    """Where multiples of the coefficient were run: a comparison that no single one decides."""
+    group, head = data.settings[0].group, data.head
+    others = dict.fromkeys(row.method for row in data.rows if row.multiple and row.method != head)
+    found = [
+        (other, reached[0].effect)  # the highest A_TN comes first
+        for other in others
+        if head is not None and (reached := at_equal_acquisition(data.rows, group, head, other))
+    ]
+    lead = "Over multiples of the coefficient, at the highest A_TN that both reach, on H_cur"
+    return [_stands(lead, found)] if found and _has_grid(data) else []
+
+
+def _has_grid(data: StudyData) -> bool:
+    balanced = {row.multiple for row in data.rows if row.coefficient_rule == "balance"}
+    return len(balanced) > 1
