@@ -122,6 +122,7 @@ def test_a_study_that_is_asked_to_end_takes_its_workers_with_it(tmp_path):
     told = study.stderr.read()
     assert "interrupted" in told
     assert "The same command goes on where it stopped." in told
+    assert "Traceback" not in told
     for _ in range(100):
         if not _alive_in_session(study.pid):
             return

@@ -7,6 +7,7 @@ any result: every draw is addressed, and cells share nothing but finished runs.
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -61,6 +62,7 @@ class Processes:
     def _once(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         from joblib import Parallel, delayed, parallel_config
 
+        threading.excepthook = _without_lokys_race
         # loky replaces a worker that holds much more than after its first cell: harmless, and no news
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
         with parallel_config(backend="loky", inner_max_num_threads=1):
@@ -75,6 +77,13 @@ class Processes:
         except (KeyboardInterrupt, GeneratorExit):
             _kill_workers()  # they would finish their runs unseen; the same command goes on with them
             raise
+
+
+def _without_lokys_race(told: threading.ExceptHookArgs) -> None:
+    """loky's thread may be handing out a cell while an interruption takes all cells from it: no news."""
+    raced = told.thread is not None and told.thread.name == "ExecutorManagerThread"
+    if not (raced and told.exc_type is KeyError):
+        threading.__excepthook__(told)
 
 
 def _kill_workers() -> None:
