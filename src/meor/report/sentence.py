@@ -44,13 +44,11 @@ def _about(setting: Setting, against: Comparison, several: bool, first: bool) ->
     if gain.wins == gain.losses == 0:
         return _the_same(setting, against, several)
     verb = "raises" if gain.improved else "lowers" if gain.worsened else "does not clearly change"
-    name = coefficient_name(setting.rule)
     if first:
-        place = f"On {stream_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
-        start = f"{place}{f' and {name}' if several else ''}, {method_name(against.method)} {verb}"
+        start = f"{_where(setting, several)}, {method_name(against.method)} {verb}"
         start += f" the rank of old facts among all entities over {plural(len(against.pairs), 'pair')}"
     else:
-        start = f"With {name} it {verb} that rank"
+        start = f"With {coefficient_name(setting.rule)} it {verb} that rank"
     told = (
         f"{start}: H_cur {effect(gain.mean)} against replay, one-sided 95 % lower bound {bound(gain.lower)}"
     )
@@ -64,11 +62,15 @@ def _about(setting: Setting, against: Comparison, several: bool, first: bool) ->
 
 def _the_same(setting: Setting, against: Comparison, several: bool) -> str:
     """An exact tie is another thing than an effect that is not clear."""
-    place = f"On {stream_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
-    place += f" and {coefficient_name(setting.rule)}" if several else ""
     why = "no record of its penalty was active" if against.active_share == 0 else "H_cur is the same"
     pairs = plural(len(against.pairs), "pair")
-    return f"{place}, {method_name(against.method)} equals replay to the last digit in {pairs}: {why}."
+    who = f"{_where(setting, several)}, {method_name(against.method)}"
+    return f"{who} equals replay to the last digit in {pairs}: {why}."
+
+
+def _where(setting: Setting, several: bool) -> str:
+    place = f"On {stream_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
+    return f"{place} and {coefficient_name(setting.rule)}" if several else place
 
 
 def _cost(cut: Effect | None) -> str:

@@ -18,6 +18,7 @@ from meor.run.view import RunView
 from meor.study.cell import MARK
 from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
 from meor.study.effects import Comparison, MethodLevels, compare, levels
+from meor.study.paired_tables import NAMES, head_method
 from meor.study.plan import FIRST_SELECTION_SEED, Study
 from meor.study.rows import RUNS, UNREGULARIZED, Group, Row, read_rows, select
 
@@ -25,7 +26,7 @@ COMMAND = "command.txt"
 FEWEST_PAIRS = 2
 """Of which an effect can be made."""
 
-METHOD_ORDER = ("replay", "calibration", "mmr", "uor", "shuffled", "uncentered", "meor")
+METHOD_ORDER = tuple(NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def read_study(folder: Path, runs: Path | None = None) -> StudyData:
     rows = tuple(read_rows(folder / RUNS))
     if not rows:
         raise StudyError(f"{folder / RUNS} has no run. Go on with `meor study`, or see why its cells failed.")
-    head = _head(rows)
+    head = head_method({row.method for row in rows})
     plan = Study.load(str(folder / MARK)) if (folder / MARK).is_file() else None
     failures, selection = _json(folder / FAILURES) or {}, _json(folder / SELECTION) or ()
     command = folder / COMMAND
@@ -179,14 +180,6 @@ def _comparisons(
         except StudyError as error:
             refused.append(Uncompared(other, str(error)))
     return tuple(found), tuple(refused)
-
-
-def _head(rows: Sequence[Row]) -> str | None:
-    """MEOR, or else the first method that has a penalty."""
-    methods = _ordered(row.method for row in rows)
-    if "meor" in methods:
-        return "meor"
-    return next((name for name in methods if name not in ("replay", "calibration")), None)
 
 
 def _ordered(methods: Iterable[str]) -> list[str]:

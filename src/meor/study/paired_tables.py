@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from meor.study.effects import MARGIN, Comparison, TooFewPairsError, adjusted, compare, levels
 from meor.study.pairing import groups
 from meor.study.paper import PaperTable, paper_tables
-from meor.study.plan import Study
+from meor.study.plan import UNPENALIZED, Study
 from meor.study.rows import Group, Row
 from meor.study.table import OURS, PAPER, Kind, StudyTable, Value
 
@@ -38,9 +38,9 @@ HOLM = "Holm p is the one-sided p-value of ΔH_cur, adjusted by Holm for a famil
 HOLM_TABLES = ("effects", "ablation", "transfer")
 
 
-def head_method(plan: Study) -> str | None:
+def head_method(methods: Collection[str]) -> str | None:
     """Whom a study is about: MEOR, or else the first method that has a penalty."""
-    return next((name for name in (METHOD, *NAMES) if name in plan.penalized), None)
+    return next((name for name in (METHOD, *NAMES) if name in methods and name not in UNPENALIZED), None)
 
 
 def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> StudyTable:
@@ -70,7 +70,7 @@ def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) ->
 
 def comparisons(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> list[Comparison]:
     """The study's method against every other one of the plan that shares at least two pairs with it."""
-    method = head_method(plan)
+    method = head_method(plan.methods)
     found = []
     for comparator in plan.methods:
         if method is not None and comparator != method:
@@ -88,7 +88,7 @@ def effects_table(
     named = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
     family = comparisons(plan, rows, group, rule)
     lines: list[tuple[Value, ...]] = []
-    paper = _paper("effects", group) if head_method(plan) == METHOD else None
+    paper = _paper("effects", group) if head_method(plan.methods) == METHOD else None
     for each, adjusted_p in zip(family, _holm_cells(family, holm), strict=True):
         verdicts = _verdict(each, "H_old"), _verdict(each, "A_TN")
         lines.append(
@@ -119,7 +119,7 @@ def ablation_table(
     """Table 4: one change at a time. The changes are changes of MEOR: without it there is no row."""
     named = ("H_cur", "D_MCI", "A_TN")
     paper = _paper("ablation", group)
-    everyone = comparisons(plan, rows, group, rule) if head_method(plan) == METHOD else []
+    everyone = comparisons(plan, rows, group, rule) if head_method(plan.methods) == METHOD else []
     family = [each for each in everyone if each.comparator in PROPERTIES]
     lines: list[tuple[Value, ...]] = []
     for each, adjusted_p in zip(family, _holm_cells(family, holm), strict=True):
@@ -146,7 +146,7 @@ def transfer_table(
     plan: Study, rows: Sequence[Row], preset: str, rule: str, *, holm: bool = False
 ) -> StudyTable:
     """Table 5: MEOR minus replay within each stream, host and backbone."""
-    printed = paper_tables()["transfer"].rows if head_method(plan) == METHOD else {}
+    printed = paper_tables()["transfer"].rows if head_method(plan.methods) == METHOD else {}
     mine = [group for group in groups(plan) if group.preset == preset]
     family = [
         each
@@ -210,7 +210,7 @@ def _notes(holm: bool) -> tuple[str, ...]:
 
 
 def _head_name(plan: Study) -> str:
-    return NAMES[head_method(plan) or METHOD]
+    return NAMES[head_method(plan.methods) or METHOD]
 
 
 def _wtl(each: Comparison) -> str | None:

@@ -108,7 +108,7 @@ def frontier_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable
 
 
 def equal_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable:
-    head = head_method(plan)
+    head = head_method(plan.methods)
     lines: list[tuple[Value, ...]] = []
     for comparator in plan.penalized:
         if head is None or comparator == head:
