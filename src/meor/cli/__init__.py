@@ -28,6 +28,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from meor import __version__
 from meor.errors import MeorError
+from meor.escape import terminal
 
 VERBS: dict[str, tuple[str, str]] = {
     "data": ("meor.cli.data", "List, describe, fetch, check and cut streams."),
@@ -75,6 +76,9 @@ class LazyGroup(TyperGroup):
             where = "" if error.filename is None else f"{error.filename}: "
             _say(f"{where}{error.strerror}. Free space, change permissions or choose another place.")
             raise typer.Exit(EXPLAINED) from error
+        except Exception as error:
+            _make_visible(error)
+            raise
 
 
 def new_verb(help_text: str | None = None) -> typer.Typer:
@@ -90,10 +94,16 @@ def load(verb: str) -> Any:
     return command
 
 
+def _make_visible(error: Exception) -> None:
+    """Typer tells of a wrong option and repeats what was typed: a shell may have put a file's name there."""
+    message = getattr(error, "message", None)
+    if isinstance(message, str) and hasattr(error, "show"):
+        setattr(error, "message", "\n".join(terminal(line) for line in message.split("\n")))  # noqa: B010
+
+
 def _say(text: str) -> None:
     """One line on stderr: a label from someone's file must not break it or steer the terminal."""
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    print(f"meor: {line}", file=sys.stderr)
+    print(f"meor: {terminal(text)}", file=sys.stderr)
 
 
 app = typer.Typer(

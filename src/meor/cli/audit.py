@@ -25,6 +25,7 @@ from meor.cli.audit_question import Wanted, question_of
 from meor.cli.audit_show import show, show_protocols
 from meor.cli.audit_source import Files, Source, given, of_run
 from meor.errors import InputError, RunError
+from meor.escape import terminal
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
 from meor.evaluation.budget import parse_bytes
 from meor.evaluation.endpoints import to_json as endpoints_json
@@ -209,7 +210,7 @@ def _files(source: Source, content: dict[str, Any], found: Mapping[Split, SplitA
 def _conclude(run: Path | None, out: Path | None, disagreements: list[str] | None) -> None:
     remarks = Console(stderr=True, highlight=False, markup=False)
     if out is not None:
-        remarks.print(f"written: {out}")
+        remarks.print(f"written: {terminal(out)}", soft_wrap=True, emoji=False)
     if run is None:
         return
     if disagreements:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from meor.escape import LONGEST, terminal
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.displacement import Displaced, tally
 from meor.evaluation.endpoints import METRICS, Endpoint, Undefined
@@ -31,7 +32,7 @@ Found = Mapping[str, Endpoint | Undefined]
 
 def show(console: Console, stream: Stream, title: str, found: Mapping[Split, SplitAudit]) -> None:
     for split, part in found.items():
-        console.print(Text(f"{title}, {split.value} facts", style="bold"))
+        console.print(Text(f"{terminal(title)}, {split.value} facts", style="bold"))
         console.print(_cells(part))
         _remarks(console, part)
         console.print(_worst(stream, part.worst[:WORST], part))
@@ -125,17 +126,17 @@ def _worst(stream: Stream, chosen: Sequence[Displaced], part: SplitAudit) -> Tab
     table.add_column("newcomers now ahead", overflow="fold")
     for each in chosen:
         head, relation, tail = each.fact
-        anchor = stream.entities.label(tail if each.side is Side.HEAD else head)
-        relation_label = stream.relations.label(relation)
+        anchor = _shown(stream.entities.label(tail if each.side is Side.HEAD else head))
+        relation_label = _shown(stream.relations.label(relation))
         parts = ("?", relation_label, anchor) if each.side is Side.HEAD else (anchor, relation_label, "?")
-        names = ", ".join(stream.entities.label(e) for e in each.newcomers[:3])
+        names = ", ".join(_shown(stream.entities.label(e)) for e in each.newcomers[:3])
         more = each.cur - each.old - min(3, len(each.newcomers))
         table.add_row(
-            _plain(" | ".join(parts)),
+            Text(" | ".join(parts)),
             _plain(stream.entities.label(each.answer)),
             str(each.update),
             f"{each.old} → {each.cur}",
-            _plain(names + (f" and {more:,} more" if more > 0 else "")),
+            Text(names + (f" and {more:,} more" if more > 0 else "")),
         )
     return table
 
@@ -174,5 +175,9 @@ def _table(title: str, *, texts: Sequence[str]) -> Table:
 
 
 def _plain(label: str) -> Text:
-    """A label from someone's file is text, not markup, and must not steer the terminal."""
-    return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in label))
+    """A label from someone's file is text, not markup."""
+    return Text(_shown(label))
+
+
+def _shown(label: str) -> str:
+    return terminal(label, LONGEST)

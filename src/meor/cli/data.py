@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from meor.cli import new_verb
+from meor.escape import terminal
 
 if TYPE_CHECKING:
     from meor.stream.snapshot import Stream
@@ -43,7 +44,7 @@ def list_streams(data_dir: DataDir = None) -> None:
     for entry in entries():
         folder = find_folder(entry, data_dir)
         here = "no" if folder is None else str(folder)
-        table.add_row(entry.name, entry.repository, entry.licence, here)
+        table.add_row(entry.name, entry.repository, entry.licence, terminal(here))
     _print(table)
 
 
@@ -66,12 +67,12 @@ def info(
     stream = open_stream(name, data_dir=data_dir, duplicates=duplicate_rule(duplicates))
     snapshots = describe(stream)
     if as_json:
-        print(json.dumps({"name": stream.name, "snapshots": snapshots}, indent=2, ensure_ascii=False))
+        print(json.dumps({"name": stream.name, "snapshots": snapshots}, indent=2))
         return
     table = _table("#", *(key.replace("_", "\n") for key in snapshots[0]), numbers=True)
     for index, row in enumerate(snapshots):
         table.add_row(str(index), *(f"{value:,}" for value in row.values()))
-    table.title = stream.name
+    table.title = terminal(stream.name)
     _print(table)
     entry = find_entry(name)
     if entry is not None:
@@ -106,7 +107,7 @@ def fetch(
         return
     entry = entry_of(name)
     folder = bring(entry, data_dir, source=source, report=_remark)
-    print(f"{entry.name} is in {folder}; all {len(entry.files)} files have their published SHA-256")
+    print(f"{entry.name} is in {terminal(folder)}; all {len(entry.files)} files have their published SHA-256")
 
 
 @app.command()
@@ -119,8 +120,8 @@ def check(name: StreamName, data_dir: DataDir = None) -> None:
     entry = find_entry(name)
     if entry is not None:
         folder = folder_of(entry, data_dir)
-        print(f"{folder}: all {len(entry.files)} files have their published SHA-256")
-    print(f"{stream.name} is sound: {len(stream.snapshots)} snapshots, {facts:,} facts")
+        print(f"{terminal(folder)}: all {len(entry.files)} files have their published SHA-256")
+    print(f"{terminal(stream.name)} is sound: {len(stream.snapshots)} snapshots, {facts:,} facts")
 
 
 @app.command()
@@ -144,7 +145,8 @@ def grow(
 
     stream = grow_file(facts, out, snapshots, by.value, seed, report=_remark)
     sizes = ", ".join(f"{len(snapshot):,}" for snapshot in stream.snapshots)
-    print(f"{out}: {len(stream.snapshots)} snapshots of {sizes} facts, {len(stream.entities):,} entities")
+    counts = f"{len(stream.snapshots)} snapshots of {sizes} facts, {len(stream.entities):,} entities"
+    print(f"{terminal(out)}: {counts}")
 
 
 def describe(stream: Stream) -> list[dict[str, int]]:
@@ -178,11 +180,11 @@ def _table(*columns: str, numbers: bool = False) -> Any:
 def _print(table: Any) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     # whatever reads a pipe should get whole rows, and a narrow terminal whole numbers
     console.width = max(console.width, 80) if console.is_terminal else 200
     console.print(table)
 
 
 def _remark(line: str) -> None:
-    print(line, file=sys.stderr)
+    print(terminal(line), file=sys.stderr)

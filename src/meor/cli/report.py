@@ -11,6 +11,7 @@ from rich.console import Console
 
 from meor.cli import new_verb
 from meor.errors import InputError
+from meor.escape import terminal
 from meor.report.figure_files import FIGURES, write_figures
 from meor.report.gather import page_of
 from meor.report.html import REPORT, write
@@ -52,10 +53,10 @@ def command(
     with Console(stderr=True).status("reading") as status:
         page = page_of(folder, runs=runs, data_dir=data_dir, say=status.update)
     size = write(page, target)
-    print(f"{target} ({size / 1e6:.1f} MB)")
+    print(f"{terminal(target)} ({size / 1e6:.1f} MB)")
     if figures is None and out is None and not is_run(folder):
         figures = folder / FIGURES
     if figures is not None:
-        print(f"{len(write_figures(page, figures))} figures in {figures}")
+        print(f"{len(write_figures(page, figures))} figures in {terminal(figures)}")
     if show:
         webbrowser.open(target.absolute().as_uri())

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from meor.cli import new_verb
 from meor.cli.endpoint_table import endpoint_table, legend
 from meor.cli.progress import watcher
 from meor.errors import ConfigError
+from meor.escape import file_name, shell
 from meor.evaluation.budget import parse_bytes
 from meor.run.config import Config
 from meor.run.runner import Resources
@@ -128,7 +129,7 @@ def stream_setting(given: str) -> str:
 
 
 def default_out(config: Config) -> Path:
-    name = re.sub(r"[^\w.-]+", "-", Path(config.stream).name) or "stream"
+    name = file_name(Path(config.stream).name) or "stream"
     return Path("runs") / f"{name}-{config.backbone}-{config.method}-s{config.seed}"
 
 
@@ -171,4 +172,5 @@ def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) ->
             console.print(legend(named), highlight=False)
         if sampled := sample_note(RunView.open(run).config.evaluation.sample):
             console.print(sampled, highlight=False)
-        console.print(f"meor audit {run} shows which newcomers displaced which answers.", highlight=False)
+        hint = f"{shell(['meor', 'audit', str(run)])} shows which newcomers displaced which answers."
+        console.print(Text(hint), soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 import sys
 from dataclasses import replace
@@ -17,6 +16,7 @@ from meor.cli import new_verb
 from meor.cli.run import stream_setting
 from meor.cli.study_progress import observer
 from meor.errors import StudyError
+from meor.escape import shell, terminal
 from meor.evaluation.budget import parse_bytes
 from meor.run.disk import Disk, commit_file
 from meor.study.conduct import Findings, Means, conduct
@@ -126,7 +126,7 @@ def _stop(*_: object) -> None:
 
 
 def _write(out: Path, found: Findings, *, holm: bool) -> None:
-    commit_file(Disk(), out / COMMAND, (shlex.join(["meor", *sys.argv[1:]]) + "\n").encode())
+    commit_file(Disk(), out / COMMAND, (shell(["meor", *sys.argv[1:]]) + "\n").encode())
     write_effects(out, found.plan, found.rows, holm=holm)
     write_tables(out / TABLES, study_tables(found.plan, found.rows, found.balances, holm=holm))
 
@@ -144,7 +144,7 @@ def _show(out: Path, found: Findings, runs: Path | None, *, holm: bool) -> None:
         )
     if found.rows:
         report = ["meor", "report", str(out), *(["--runs", str(runs)] if runs is not None else [])]
-        print(f"{len(found.rows)} rows in {out / RUNS}; {shlex.join(report)} makes a page of them.")
+        print(f"{len(found.rows)} rows in {terminal(out / RUNS)}; {shell(report)} makes a page of them.")
 
 
 def _tell_failures(found: Findings) -> None:

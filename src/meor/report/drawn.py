@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from meor.report import drawings, figures, tables
@@ -73,7 +74,8 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
             else "no replay question has newcomers to compare."
         )
         return (Prose(f"What MEOR compares cannot be drawn: {why}", "missing"),)
-    drawing = found.drawing
+    # the label as the page shows it: a record knows it in full
+    drawing = replace(found.drawing, answer=told.entity(found.fact[found.side.answer_column]))
     asked = tables.asked(found.fact, found.side, told.entity, told.relation)
     method = told.view.config.method
     own = (

@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from meor.errors import MeorError
+from meor.escape import clipped, visible
 from meor.report import drawings, figures, tables
 from meor.report.evidence import Evidence, gather
 from meor.report.page import Block, Prose, Section, Template
 from meor.report.record import RecordView, Summary, levels, record, summaries
-from meor.report.words import clipped, clipped_path, count, number, plural, share, without_places
+from meor.report.words import clipped_path, count, number, plural, share, without_places
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 
@@ -67,8 +68,8 @@ def read(
             found = record(view, stream)
         except MeorError as error:
             missing = without_places(str(error))
-    entities = [clipped(label, ENTITY_LABEL) for label in view.labels("entity")]
-    relations = [clipped_path(label, RELATION_LABEL) for label in view.labels("relation")]
+    entities = [clipped(visible(label), ENTITY_LABEL) for label in view.labels("entity")]
+    relations = [clipped_path(visible(label), RELATION_LABEL) for label in view.labels("relation")]
     return Told(
         view,
         evidence,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from meor.escape import LONGEST, clipped, shell, visible
 from meor.report import parts, tables
 from meor.report.drawn import drawn
 from meor.report.evidence import entity_counts, losses
@@ -40,7 +40,7 @@ def run_page(
     counts = entity_counts(view)
     panel = LossPanel(method_name(config.method), losses(split))
     return Page(
-        title=f"{stream_name(config.stream)}, {backbone_name(config.backbone)}, {method_name(config.method)}",
+        title=f"{shown_name(config.stream)}, {backbone_name(config.backbone)}, {method_name(config.method)}",
         kicker=f"Report of one run · preset {config.preset} · seed {config.seed}",
         sentence=_sentence(split, told, counts),
         cards=endpoint_cards(split),
@@ -160,12 +160,17 @@ def command(config: Config) -> str:
     for key, value in ours.items():
         if value != theirs.get(key):
             words += ["--set", f"{key}={_yaml(value)}"]
-    return shlex.join(words)
+    return shell(words)
 
 
 def stream_name(stream: str) -> str:
     """A registered name, or the last part of a path."""
     return stream.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def shown_name(stream: str) -> str:
+    """The same for a title: it may be as long as a file system allows."""
+    return clipped(visible(stream_name(stream)), LONGEST)
 
 
 def public_settings(config: Config) -> dict[str, Any]:

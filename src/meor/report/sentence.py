@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meor.evaluation.calibration_grid import MARGIN
-from meor.report.run_page import stream_name
+from meor.report.run_page import shown_name
 from meor.report.study_data import Setting, StudyData
 from meor.report.words import (
     backbone_name,
@@ -69,7 +69,7 @@ def _the_same(setting: Setting, against: Comparison, several: bool) -> str:
 
 
 def _where(setting: Setting, several: bool) -> str:
-    place = f"On {stream_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
+    place = f"On {shown_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
     return f"{place} and {coefficient_name(setting.rule)}" if several else place
 
 

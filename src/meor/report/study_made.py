@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from meor.escape import shell, shell_words
 from meor.evaluation.calibration_grid import MARGIN
 from meor.report.glossary import agreement
 from meor.report.page import Block, Cell, Column, Commands, Prose, Section, Table
@@ -65,7 +65,7 @@ def made(data: StudyData, view: RunView | None) -> Section:
 
 def _command(data: StudyData) -> tuple[str, str]:
     """What was typed, without this machine's places."""
-    words = iter(shlex.split(data.command) or ["meor", "study", data.name])
+    words = iter(shell_words(data.command) or ["meor", "study", data.name])
     kept: list[str] = []
     resumes = False
     for word in words:
@@ -78,7 +78,7 @@ def _command(data: StudyData) -> tuple[str, str]:
             kept += [name, value]
             resumes = True
     told = "makes every run of this study again"
-    return shlex.join(kept), f"{told}, or goes on where it stopped" if resumes else told
+    return shell(kept), f"{told}, or goes on where it stopped" if resumes else told
 
 
 def _without_place(word: str) -> str:

@@ -11,7 +11,7 @@ from meor.report.drawn import drawn
 from meor.report.figures import LossPanel
 from meor.report.glossary import glossary
 from meor.report.page import Block, Card, Cards, Page, Prose, Section, Table
-from meor.report.run_page import TONES, stream_name
+from meor.report.run_page import TONES, shown_name
 from meor.report.sentence import sentence
 from meor.report.setting_names import labels, shared, where
 from meor.report.study_data import Setting, StudyData, has_weights, mean_losses, read_study
@@ -37,7 +37,7 @@ def study_page(
     told = parts.read(view, data_dir, say, records_of=records_of) if view is not None else None
     words = "" if view is None else _which_run(data, main, view)
     say("writing")
-    streams = list(dict.fromkeys(stream_name(setting.group.stream) for setting in data.settings))
+    streams = list(dict.fromkeys(shown_name(setting.group.stream) for setting in data.settings))
     return Page(
         title=f"{data.name}: {listed(streams)}",
         kicker=_kicker(data),

@@ -27,7 +27,7 @@ from pydantic import (
 from meor.errors import ConfigError
 from meor.run.explain import explain
 from meor.run.presets import PRESETS, STREAMS
-from meor.run.yaml_file import read_yaml
+from meor.run.yaml_file import read_yaml, to_yaml
 from meor.stream.sample import ALL
 
 Positive = Annotated[int, Field(ge=1)]
@@ -210,7 +210,7 @@ class Config(Section):
 
     def to_yaml(self) -> str:
         """The resolved settings, every default included; reading it back gives the same config."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        return to_yaml(self.model_dump(mode="json"))
 
     def fingerprint(self, stream_hash: str, base_hash: str | None = None) -> str:
         """sha256 of all that determines results: settings, and the content of stream and given base."""

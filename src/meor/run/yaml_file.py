@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from meor.errors import ConfigError
+from meor.escape import is_visible
 
 LARGEST = 64 << 10
 """Bytes of the largest settings file: a real one has a few kB, and parsing time is not linear."""
@@ -50,6 +51,14 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     if not isinstance(content, dict):
         raise ConfigError("not a mapping", remedy="Write `key: value` lines", path=path, line=1)
     return content, lines
+
+
+def to_yaml(content: dict[str, Any]) -> str:
+    """Reading it back gives the same; whoever looks at the file sees every character of a path."""
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    # YAML leaves marks of the reading direction as they are, and does not mind escapes in their place.
+    seen = is_visible(text.replace("\n", ""))
+    return text if seen else yaml.safe_dump(content, sort_keys=False, allow_unicode=False)
 
 
 def _text(path: Path) -> str:

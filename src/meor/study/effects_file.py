@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from meor.escape import csv_cell
 from meor.run.disk import Disk, commit_file
 from meor.study.effects import Comparison, adjusted
 from meor.study.paired_tables import comparisons
@@ -44,7 +45,7 @@ def write_effects(folder: Path, plan: Study, rows: Sequence[Row], *, holm: bool 
             family = comparisons(plan, rows, group, rule)
             p_values = adjusted(family) if holm else [None] * len(family)
             for each, holm_p in zip(family, p_values, strict=True):
-                writer.writerows(_lines(each, holm_p))
+                writer.writerows(map(csv_cell, line) for line in _lines(each, holm_p))
     commit_file(Disk(), folder / EFFECTS_FILE, buffer.getvalue().encode())
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
+from meor.escape import file_name as safe_name
 from meor.study.effects import MARGIN, Comparison, TooFewPairsError, adjusted, compare, levels
 from meor.study.pairing import groups
 from meor.study.paper import PaperTable, paper_tables
@@ -158,7 +160,7 @@ def transfer_table(
     found = {each.group: each for each in family}
     lines: list[tuple[Value, ...]] = []
     for group in mine:
-        where = f"{group.stream} {group.host}-{group.backbone}"
+        where = f"{Path(group.stream).name} {group.host}-{group.backbone}"
         if group in found:
             lines.append((where, OURS, *_transferred(found[group]), *adjusted_p[group]))
         cells = printed.get(f"{group.stream} {group.host} {group.backbone}")
@@ -238,5 +240,4 @@ def is_stream(stream: str, printed: str | None) -> bool:
 
 
 def file_name(name: str, group: Group, rule: str) -> str:
-    stream = "".join(c if c.isalnum() or c in ".-_" else "-" for c in group.stream.rsplit("/", 1)[-1])
-    return f"{name}-{stream}-{group.host}-{group.backbone}-{group.preset}-{rule}"
+    return f"{name}-{safe_name(Path(group.stream).name)}-{group.host}-{group.backbone}-{group.preset}-{rule}"

@@ -8,7 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -20,10 +19,11 @@ from pydantic import (
 )
 
 from meor.errors import ConfigError
+from meor.escape import file_name
 from meor.run.config import Config, Method
 from meor.run.explain import explain
 from meor.run.validated import TRIAL_SEED_OFFSET
-from meor.run.yaml_file import read_yaml
+from meor.run.yaml_file import read_yaml, to_yaml
 
 PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier")
 UNPENALIZED = ("replay", "calibration")
@@ -86,7 +86,7 @@ class _MisfitError(ValueError):
 
 def folder_name(stream: str) -> str:
     """Under which name the runs of a stream lie."""
-    return re.sub(r"[^\w.-]+", "-", Path(stream).name) or "stream"
+    return file_name(Path(stream).name) or "stream"
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)]
@@ -239,7 +239,7 @@ class Study(BaseModel):
         )
 
     def to_yaml(self) -> str:
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        return to_yaml(self.model_dump(mode="json"))
 
 
 def _lines_of_problems(
