@@ -41,6 +41,11 @@ def clipped(text: str, letters: int) -> str:
     return text if len(text) <= letters else f"{text[: max(letters - 1, 1)].rstrip()}…"
 
 
+def clipped_start(text: str, letters: int) -> str:
+    """The same for a path, whose end says most."""
+    return text if len(text) <= letters else f"…{text[len(text) - letters + 1 :]}"
+
+
 def terminal(text: object, letters: int | None = None) -> str:
     """For a terminal: one line that steers nothing. Give it to rich as `Text`, or [red] would be markup."""
     shown = visible(str(text))

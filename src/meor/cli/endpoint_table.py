@@ -7,8 +7,6 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from meor.escape import terminal
-
 MEANING = {
     "H_cur": "old facts, ranked among all entities known now",
     "H_old": "old facts, ranked among the entities known before the update",
@@ -21,7 +19,7 @@ MEANING = {
 def endpoint_table(title: str, found: dict[str, Any]) -> Table:
     """One endpoint a row, one update a column (its sides averaged), and the mean over all cells."""
     updates = sorted({cell["update"] for each in found.values() for cell in each.get("cells", ())})
-    table = Table(title=Text(terminal(title)), title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     table.add_column("", style="bold", no_wrap=True)
     for update in updates:
         table.add_column(f"update {update}", justify="right")

@@ -15,7 +15,7 @@ from meor.cli import new_verb
 from meor.cli.endpoint_table import endpoint_table, legend
 from meor.cli.progress import watcher
 from meor.errors import ConfigError
-from meor.escape import file_name, shell
+from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
 from meor.evaluation.budget import parse_bytes
 from meor.run.config import Config
 from meor.run.runner import Resources
@@ -167,8 +167,9 @@ def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) ->
         print(json.dumps({"run": str(run), "endpoints": found}, indent=2, allow_nan=False))
     elif not quiet:
         console = Console()
+        place = clipped_start(terminal(run), LONGEST)
         for split, named in found.items():
-            console.print(endpoint_table(f"{run}, {split} facts: mean reciprocal ranks", named))
+            console.print(endpoint_table(f"{place}, {split} facts: mean reciprocal ranks", named))
             console.print(legend(named), highlight=False)
         if sampled := sample_note(RunView.open(run).config.evaluation.sample):
             console.print(sampled, highlight=False)
