@@ -12,8 +12,8 @@ Rules for a verb module. Import what you like where you like: nothing of it is i
 Help texts are shown as written, brackets included; a line holding only `\\b` keeps the paragraph after it
 from being rewrapped. For anything a user can put right raise a `MeorError`: it is printed as one line on
 stderr and the exit code is 2, as for a wrong option. Do not catch KeyboardInterrupt except to leave files
-whole: the exit code is 130. Exit code 1 with a traceback means a defect of ours. Results go to stdout;
-progress and remarks go to stderr.
+whole: the exit code is 130, also for what Ctrl-C becomes inside a compiled kernel. Exit code 1 with a
+traceback means a defect of ours. Results go to stdout; progress and remarks go to stderr.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from meor import __version__
-from meor.errors import MeorError
+from meor.errors import Interrupted, MeorError, is_interrupt
 
 VERBS: dict[str, tuple[str, str]] = {
     "data": ("meor.cli.data", "List, describe, fetch, check and cut streams."),
@@ -66,15 +66,17 @@ class LazyGroup(TyperGroup):
         except MeorError as error:
             _say(str(error))
             raise typer.Exit(EXPLAINED) from error
-        except KeyboardInterrupt as error:
-            _say("interrupted")
-            raise typer.Exit(INTERRUPTED) from error
         except OSError as error:
             if error.errno not in _REFUSED:
                 raise
             where = "" if error.filename is None else f"{error.filename}: "
             _say(f"{where}{error.strerror}. Free space, change permissions or choose another place.")
             raise typer.Exit(EXPLAINED) from error
+        except BaseException as error:
+            if not is_interrupt(error):
+                raise
+            _say(_interrupted(error))
+            raise typer.Exit(INTERRUPTED) from error
 
 
 def new_verb(help_text: str | None = None) -> typer.Typer:
@@ -88,6 +90,11 @@ def load(verb: str) -> Any:
     command = typer.main.get_command(importlib.import_module(module).app)
     command.name = verb
     return command
+
+
+def _interrupted(error: BaseException) -> str:
+    """One line, which ends with how to go on where there is something to go on with."""
+    return f"interrupted; {error}" if isinstance(error, Interrupted) else "interrupted"
 
 
 def _say(text: str) -> None:
@@ -123,4 +130,8 @@ def _root(
 
 
 def main() -> None:
-    app(prog_name="meor")
+    try:
+        app(prog_name="meor")
+    except KeyboardInterrupt:  # before a verb was called, or after it had ended
+        _say("interrupted")
+        sys.exit(INTERRUPTED)

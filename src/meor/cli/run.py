@@ -171,4 +171,5 @@ def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) ->
             console.print(legend(named), highlight=False)
         if sampled := sample_note(RunView.open(run).config.evaluation.sample):
             console.print(sampled, highlight=False)
-        console.print(f"meor audit {run} shows which newcomers displaced which answers.", highlight=False)
+        if any(at > 0 for at in RunView.open(run).admitted_at()):
+            console.print(f"meor audit {run} shows which newcomers displaced which answers.", highlight=False)

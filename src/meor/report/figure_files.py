@@ -16,7 +16,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from meor.report.page import Figure, Page
-from meor.report.svg import LETTER, Canvas, px, swatch
+from meor.report.svg import LETTER, Canvas, px, swatch, well_formed
 from meor.run.disk import Disk, commit_file
 
 FIGURES = "figures"
@@ -51,7 +51,7 @@ def standalone(figure: Figure) -> str:
         'role="img" aria-label="{2}" font-family="{3}">\n<title>{4}</title>\n<desc>{5}</desc>\n'
     ).format(*size, figure.alt, FONT, figure.title, figure.caption)
     style = Markup("<style>\n{}</style>\n").format(Markup(drawing_style()))  # noqa: S704 a file of ours
-    return str(head + style + Markup("\n").join(canvas.parts) + Markup("\n</svg>\n"))
+    return well_formed(head + style + Markup("\n").join(canvas.parts) + Markup("\n</svg>\n"))
 
 
 def drawing_style() -> str:

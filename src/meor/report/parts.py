@@ -153,7 +153,9 @@ def displaced(told: Told | None, run_words: str) -> Section:
 def matched(told: Told | None) -> Section:
     title = "How the references matched"
     if told is None or not (told.levels or told.summaries):
-        why = told.missing if told is not None and told.missing else "there is no replay buffer to look at."
+        why = "there is no run to look at."
+        if told is not None:
+            why = told.missing or "no replay question has newcomers and old entities to match."
         return Section("matched", title, (Prose(f"This cannot be shown: {why}", "missing"),))
     blocks: list[Block] = []
     if told.levels:

@@ -6,6 +6,7 @@ Text is text, so it can be searched, zoomed and read aloud; every label is escap
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -16,6 +17,14 @@ from meor.report.words import svg_symbols
 WIDE, NARROW = 720, 350
 LETTER = 6.6  # mean width of a letter at the figures' 12.5 px
 DIGIT = 6.9  # and of a character in their numbers
+
+
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def well_formed(drawing: str) -> str:
+    """A drawing as XML can hold it: no reference stands for a control character, so it is spelled out."""
+    return _NOT_XML.sub(lambda found: found[0].encode("unicode_escape").decode(), drawing)
 
 
 def px(value: float) -> str:
@@ -69,7 +78,8 @@ class Canvas:
         head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
             px(self.width), px(self.height), alt
         )
-        return head + Markup("").join(self.parts) + Markup("</svg>")
+        whole = head + Markup("").join(self.parts) + Markup("</svg>")
+        return Markup(well_formed(whole))  # noqa: S704 escaped above
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,7 @@ _SPECIAL = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "Δ": r"$\Delta$",
+    "†": r"$^\dagger$",
 }
 
 
