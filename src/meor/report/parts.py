@@ -13,6 +13,8 @@ from meor.report.evidence import Evidence, gather
 from meor.report.page import Block, Prose, Section, Template
 from meor.report.record import RecordView, Summary, levels, record, summaries
 from meor.report.words import clipped, clipped_path, count, number, plural, share, without_places
+from meor.run.prepare import host_of
+from meor.run.unlearned import remarks
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 
@@ -43,6 +45,7 @@ class Told:
     missing: str  # why stream or models could not be used
     entity: tables.Label
     relation: tables.Label
+    remarks: tuple[str, ...] = ()  # on updates that admit nobody, and on what is not learned
 
 
 def read(
@@ -78,6 +81,7 @@ def read(
         missing,
         entities.__getitem__,
         relations.__getitem__,
+        () if stream is None else tuple(remarks(stream, host_of(view.config))),
     )
 
 
@@ -119,6 +123,8 @@ def lost_over_updates(panels: Sequence[figures.LossPanel], told: Told | None, ru
         )
     if not blocks:
         blocks.append(Prose("There are no ranks to show this with.", "missing"))
+    if told is not None:
+        blocks.extend(Prose(f"{text[0].upper()}{text[1:]}", "note") for text in told.remarks)
     return Section("lost", "Where rank was lost", tuple(blocks))
 
 
