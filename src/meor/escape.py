@@ -94,6 +94,7 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "Δ": r"$\Delta$",
+    "†": r"$^\dagger$",
 }
 
 

@@ -12,8 +12,8 @@ Rules for a verb module. Import what you like where you like: nothing of it is i
 Help texts are shown as written, brackets included; a line holding only `\\b` keeps the paragraph after it
 from being rewrapped. For anything a user can put right raise a `MeorError`: it is printed as one line on
 stderr and the exit code is 2, as for a wrong option. Do not catch KeyboardInterrupt except to leave files
-whole: the exit code is 130. Exit code 1 with a traceback means a defect of ours. Results go to stdout;
-progress and remarks go to stderr.
+whole: the exit code is 130, also for what Ctrl-C becomes inside a compiled kernel. Exit code 1 with a
+traceback means a defect of ours. Results go to stdout; progress and remarks go to stderr.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from meor import __version__
-from meor.errors import MeorError
+from meor.errors import Interrupted, MeorError, is_interrupt
 from meor.escape import terminal
 
 VERBS: dict[str, tuple[str, str]] = {
@@ -67,16 +67,16 @@ class LazyGroup(TyperGroup):
         except MeorError as error:
             _say(str(error))
             raise typer.Exit(EXPLAINED) from error
-        except KeyboardInterrupt as error:
-            _say("interrupted")
-            raise typer.Exit(INTERRUPTED) from error
         except OSError as error:
             if error.errno not in _REFUSED:
                 raise
             where = "" if error.filename is None else f"{error.filename}: "
             _say(f"{where}{error.strerror}. Free space, change permissions or choose another place.")
             raise typer.Exit(EXPLAINED) from error
-        except Exception as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                _say(_interrupted(error))
+                raise typer.Exit(INTERRUPTED) from error
             _make_visible(error)
             raise
 
@@ -94,7 +94,12 @@ def load(verb: str) -> Any:
     return command
 
 
-def _make_visible(error: Exception) -> None:
+def _interrupted(error: BaseException) -> str:
+    """One line, which ends with how to go on where there is something to go on with."""
+    return f"interrupted; {error}" if isinstance(error, Interrupted) else "interrupted"
+
+
+def _make_visible(error: BaseException) -> None:
     """Typer tells of a wrong option and repeats what was typed: a shell may have put a file's name there."""
     message = getattr(error, "message", None)
     if isinstance(message, str) and hasattr(error, "show"):
@@ -133,4 +138,8 @@ def _root(
 
 
 def main() -> None:
-    app(prog_name="meor")
+    try:
+        app(prog_name="meor")
+    except KeyboardInterrupt:  # before a verb was called, or after it had ended
+        _say("interrupted")
+        sys.exit(INTERRUPTED)

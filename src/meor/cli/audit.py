@@ -36,6 +36,7 @@ from meor.evaluation.ranks_file import write_splits
 from meor.run.checkpoint import to_json
 from meor.run.disk import Content
 from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, update_name, write_vocabulary
+from meor.run.state import unfinished
 from meor.stream.registry import open_stream
 from meor.stream.validation import Duplicates, duplicate_rule
 from meor.typing import Split
@@ -131,7 +132,7 @@ def command(
     else:
         show(Console(), source.stream, f"{source.stream.name}, {source.backbone}", found)
         show_protocols(Console(), older or {})
-    _conclude(run, out, disagreements)
+    _conclude(run, out, disagreements, "" if run is None else unfinished(run, source.stream.updates[-1]))
 
 
 def _source(
@@ -207,12 +208,14 @@ def _files(source: Source, content: dict[str, Any], found: Mapping[Split, SplitA
     return files
 
 
-def _conclude(run: Path | None, out: Path | None, disagreements: list[str] | None) -> None:
+def _conclude(run: Path | None, out: Path | None, disagreements: list[str] | None, state: str) -> None:
     remarks = Console(stderr=True, highlight=False, markup=False)
     if out is not None:
         remarks.print(f"written: {terminal(out)}", soft_wrap=True, emoji=False)
     if run is None:
         return
+    if state:
+        remarks.print(state)
     if disagreements:
         first = "; ".join(disagreements[:5])
         raise RunError(f"{run}: what is stored does not follow from the stored models ({first}).")
@@ -221,4 +224,5 @@ def _conclude(run: Path | None, out: Path | None, disagreements: list[str] | Non
             "not compared with what the run stored: other options, or scores changed after training"
         )
     else:
-        remarks.print("the run's stored ranks and endpoints follow from its stored models, to the bit")
+        what = "ranks, as far as it is," if state else "ranks and endpoints"
+        remarks.print(f"the run's stored {what} follow from its stored models, to the bit")

@@ -17,6 +17,7 @@ from meor.evaluation.ranks_file import read_ranks
 from meor.run.checkpoint import read_json
 from meor.run.disk import Content, Disk
 from meor.run.layout import ENDPOINTS, RANKS, update_name
+from meor.run.state import unfinished
 from meor.typing import Split
 
 DISPLACEMENT, GROUPS, PROTOCOLS = "displacement.json", "groups.json", "protocols.json"
@@ -72,7 +73,7 @@ def differences(run: Path, found: Mapping[Split, SplitAudit], endpoints: dict[st
     for split, part in found.items():
         for update, ranks in part.ranks.items():
             said.extend(_rank_differences(run / update_name(update) / RANKS, split, ranks))
-    if (run / ENDPOINTS).is_file():
+    if (run / ENDPOINTS).is_file() and not unfinished(run):
         said.extend(_endpoint_differences(read_json(run / ENDPOINTS), endpoints))
     return said
 

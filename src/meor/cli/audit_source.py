@@ -15,6 +15,7 @@ from meor.errors import InputError, RunError
 from meor.evaluation.external import load_external, read_model
 from meor.run.disk import sha256_of
 from meor.run.layout import CONFIG, MANIFEST, MODEL, VOCABULARY, is_run, read_manifest, update_name
+from meor.run.state import unfinished
 from meor.run.yaml_file import read_yaml
 from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
@@ -128,13 +129,14 @@ def _models(run: Path, updates: Iterable[int], listed: dict[str, str]) -> dict[i
     there = {}
     for update in updates:
         name = f"{update_name(update)}/{MODEL}"
-        if not (run / name).is_file():
+        # What a manifest does not list is not there for anybody: a run in progress is about to list it.
+        if not (run / name).is_file() or (listed and name not in listed):
             continue
-        if listed and listed.get(name) != sha256_of(run / name):
-            raise RunError(f"{run / name} does not match {MANIFEST}: it is damaged or not committed.")
+        if listed and listed[name] != sha256_of(run / name):
+            raise RunError(f"{run / name} does not match {MANIFEST}: it is damaged.")
         there[update] = name
     if not any(there):
-        raise RunError(f"{run} holds no model of an update yet. Go on with `meor resume {run}`.")
+        raise RunError(unfinished(run) or f"{run} holds no model of an update.")
     return there
 
 

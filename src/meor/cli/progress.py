@@ -151,7 +151,9 @@ class _Line:
         return f"base: {how}{best}"
 
     def _grown(self, fields: dict[str, Any]) -> str:
-        return f"update {fields['update']}: {fields['newcomers']:,} newcomers"
+        newcomers = fields["newcomers"]
+        return f"update {fields['update']}: {f'{newcomers:,}' if newcomers else 'no'} newcomers"
 
     def _updated(self, fields: dict[str, Any]) -> str:
-        return f"update {fields['update']}: refined in {fields['steps']:,} steps and ranked"
+        done = f"refined in {fields['steps']:,} steps and" if fields["steps"] else "nothing to train;"
+        return f"update {fields['update']}: {done} ranked"

@@ -173,5 +173,6 @@ def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) ->
             console.print(legend(named), highlight=False)
         if sampled := sample_note(RunView.open(run).config.evaluation.sample):
             console.print(sampled, highlight=False)
-        hint = f"{shell(['meor', 'audit', str(run)])} shows which newcomers displaced which answers."
-        console.print(Text(hint), soft_wrap=True)
+        if any(at > 0 for at in RunView.open(run).admitted_at()):
+            hint = f"{shell(['meor', 'audit', str(run)])} shows which newcomers displaced which answers."
+            console.print(Text(hint), soft_wrap=True)

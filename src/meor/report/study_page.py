@@ -20,6 +20,7 @@ from meor.report.study_made import made, paper
 from meor.report.words import MEANING, backbone_name, interval, listed, method_name, number, plural
 from meor.run.view import RunView
 from meor.study.effects import MethodLevels
+from meor.study.partial import footnote, partial_endpoints
 from meor.study.rows import select
 
 
@@ -103,7 +104,9 @@ def _level(found: MethodLevels, name: str) -> tuple[str, str]:
     if level is None:
         return number(None), ""
     bounds = level.interval
-    return number(level.mean), "" if bounds is None else interval(bounds.low, bounds.high)
+    return f"{number(level.mean)}{study_tables.marked(level)}", "" if bounds is None else interval(
+        bounds.low, bounds.high
+    )
 
 
 def _endpoints(data: StudyData) -> Section:
@@ -115,6 +118,8 @@ def _endpoints(data: StudyData) -> Section:
         )
     ]
     blocks += [study_tables.with_sample(table, data.sample) for table in _absolute(data)]
+    if marked := footnote(partial_endpoints(data.rows)):
+        blocks.append(Prose(marked, "note"))
     blocks.append(glossary(data))
     return Section("endpoints", "Endpoints", tuple(blocks))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,14 @@ from typing import Any
 import torch
 
 from meor.backbone.kernels import set_threads
-from meor.errors import RunError
+from meor.errors import Interrupted, RunError, is_interrupt
 from meor.run.config import Config
 from meor.run.disk import Disk
 from meor.run.folder import RunFolder, make_free
 from meor.run.layout import is_run
-from meor.run.prepare import check, content_of, given_base, with_width
+from meor.run.prepare import check, content_of, given_base, host_of, with_width
 from meor.run.runner import Resources, Runner
+from meor.run.unlearned import remarks
 from meor.run.view import RunView
 from meor.run.watch import Watcher
 from meor.stream.registry import open_stream
@@ -45,9 +48,25 @@ def start(
     check(config, stream, resources.memory)
     use_threads(resources.threads)
     make_free(out, force=force)
+    with _resumable(out):
+        return _begun(config, out, stream, config_hash, resources, watcher, disk)
+
+
+def _begun(
+    config: Config,
+    out: Path,
+    stream: Stream,
+    config_hash: str,
+    resources: Resources,
+    watcher: Watcher,
+    disk: Disk | None,
+) -> dict[str, Any]:
     folder = RunFolder.begin(out, config, stream, config_hash, threads=resources.threads, disk=disk)
     try:
         folder.log("started", config_hash=config_hash, stream=stream.name, threads=resources.threads)
+        for remark in remarks(stream, host_of(config)):
+            watcher.say(remark)
+            folder.log("warning", text=remark)
         return Runner(folder, config, stream, resources, watcher, _trial(stream, resources)).run(
             resumed=False
         )
@@ -66,6 +85,29 @@ def resume(
 ) -> dict[str, Any]:
     """Go on with a run to the same bytes; one that is complete and undamaged is left as it is."""
     resources, watcher = resources or Resources(), watcher or Watcher()
+    with _resumable(path):
+        return _taken(path, stream, data_dir, resources, watcher, disk)
+
+
+@contextmanager
+def _resumable(path: Path) -> Iterator[None]:
+    """Ctrl-C in here says how to go on, wherever it struck; nothing to go on with, and it does not."""
+    try:
+        yield
+    except BaseException as error:
+        if is_interrupt(error) and is_run(path):
+            raise Interrupted(f"go on with: meor resume {shlex.quote(str(path))}") from error
+        raise
+
+
+def _taken(
+    path: Path,
+    stream: Stream | None,
+    data_dir: Path | None,
+    resources: Resources,
+    watcher: Watcher,
+    disk: Disk | None,
+) -> dict[str, Any]:
     folder = RunFolder.take(path, disk=disk)
     try:
         view = RunView.open(path)

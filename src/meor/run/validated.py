@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from meor.errors import RunError
 from meor.evaluation.calibration_grid import MARGIN
+from meor.evaluation.overall import note, overall
 from meor.run.config import Config
 
 MULTIPLES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -56,9 +58,18 @@ def choose_multiple(
             "evaluation": config.evaluation.model_copy(update={"split": ("valid",)}),
         }
         found = trial(config.model_copy(update={**aside, **changes}), folder / name)["valid"]
-        values = found["H_cur"]["value"], found["A_TN"]["value"]
-        say(f"trial {name}: validation H_cur {values[0]:.4f}, A_TN {values[1]:.4f}")
-        return values
+        whole = overall(found["H_cur"]), overall(found["A_TN"])
+        cur, acquired = (each.value for each in whole)
+        if cur is None or acquired is None:
+            missing = "H_cur" if cur is None else "A_TN"
+            raise RunError(
+                f"No validation fact of {config.stream} has a place in {missing}, and the coefficient rule "
+                "validated needs it. Choose the rule balance."
+            )
+        told = f"H_cur {cur:.4f}{whole[0].mark}, A_TN {acquired:.4f}{whole[1].mark}"
+        footnote = note(zip(("H_cur", "A_TN"), whole, strict=True))
+        say(f"trial {name}: validation {told}" + (f" ({footnote.rstrip('.')})" if footnote else ""))
+        return cur, acquired
 
     replay = Candidate(0.0, *measured("replay", method="replay", coefficient=None))
     candidates = tuple(

@@ -118,6 +118,12 @@ class RunView:
         rows = zip(*(table[name].to_pylist() for name in ("id", "label", "kind")), strict=True)
         return [label for _, label in sorted((id, label) for id, label, of in rows if of == kind)]
 
+    def admitted_at(self) -> list[int]:
+        """The update that admitted each entity, without the stream."""
+        table = pq.ParquetFile(self.verified(VOCABULARY)).read(["kind", "admitted_at"])
+        rows = zip(*(table[name].to_pylist() for name in ("kind", "admitted_at")), strict=True)
+        return [at for kind, at in rows if kind == "entity"]
+
     def events(self) -> Iterator[dict[str, Any]]:
         """The log, oldest first; half a line at the end (a killed run) is passed over."""
         path = self.path / LOG

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from meor.errors import MeorError, StudyError
+from meor.errors import MeorError, StudyError, is_interrupt
+from meor.evaluation.overall import overall
 from meor.evaluation.rank import DEFAULT_MEMORY
 from meor.run.checkpoint import read_json, to_json
 from meor.run.config import Config
@@ -27,7 +28,7 @@ from meor.stream.snapshot import Stream
 from meor.study.coefficient import kept_balance
 from meor.study.pairing import Cell, input_hash, reference_hash
 from meor.study.plan import BALANCE, UNPENALIZED, Study
-from meor.study.rows import UNREGULARIZED, Row
+from meor.study.rows import ENDPOINTS, UNREGULARIZED, Row
 
 MARK = "study.yaml"
 """Lies in the folder of runs; a worker that does not see it looks at another disk."""
@@ -86,6 +87,8 @@ def run_cell(task: Task) -> Outcome:
     except MeorError as error:
         failure = str(error)
     except Exception as error:
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
         last = traceback.extract_tb(error.__traceback__)[-1]
         failure = f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})"
     return Outcome(task.cell, None, failure, time.monotonic() - began)
@@ -178,7 +181,8 @@ def _coefficient(task: Task, stream: Stream) -> float | None:
 def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: float) -> Row:
     cell, view = task.cell, RunView.open(task.folder)
     named = endpoints[cell.split]
-    values = {name: named[name]["value"] for name in ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")}
+    values = {name: named[name]["value"] for name in ENDPOINTS}
+    partial = {name: whole for name in ENDPOINTS if (whole := overall(named[name])).partial}
     rule = UNREGULARIZED if cell.method in UNPENALIZED else BALANCE
     if cell.coefficient is not None:
         rule = repr(cell.coefficient)
@@ -198,6 +202,8 @@ def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: flo
         multiple=cell.multiple,
         reference_hash=reference_hash(view, stream),
         run=cell.name,
+        **{f"{name}_existing": whole.value for name, whole in partial.items()},
+        existing_cells=", ".join(f"{name} {whole.counted}" for name, whole in partial.items()) or None,
     )
 
 

@@ -31,7 +31,7 @@ COLUMNS = (
         "losses",
         "preserved",
     ),
-    *("active_share", "comparator_active_share", "holm_p"),
+    *("active_share", "comparator_active_share", "holm_p", "cells"),
 )
 
 
@@ -58,4 +58,6 @@ def _lines(each: Comparison, holm_p: float | None) -> Iterator[tuple[object, ...
         counts = (found.wins, found.ties, found.losses, "yes" if found.preserved else "no")
         bounds = (found.mean, found.lower, *ends, found.p_value)
         last = holm_p if name == "H_cur" and holm_p is not None else ""
-        yield (*place, each.method, each.comparator, name, len(each.pairs), *bounds, *counts, *shares, last)
+        over = "existing" if found.partial else "all"
+        compared = (each.method, each.comparator, name, len(each.pairs))
+        yield (*place, *compared, *bounds, *counts, *shares, last, over)

@@ -42,7 +42,7 @@ def choose(rows: Sequence[Row], group: Group, method: str) -> Choice:
 
 
 def _mean(rows: Sequence[Row], name: str) -> float:
-    values = [row.endpoint(name) for row in rows]
+    values = [row.shown(name) for row in rows]  # every multiple is judged over the same cells
     defined = [value for value in values if value is not None]
     if len(defined) < len(values) or not values:
         raise StudyError(

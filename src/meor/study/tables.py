@@ -22,6 +22,7 @@ from meor.study.paired_tables import (
 )
 from meor.study.pairing import groups
 from meor.study.paper import paper_tables
+from meor.study.partial import marked
 from meor.study.plan import Study
 from meor.study.rows import Group, Row
 from meor.study.table import OURS, PAPER, Kind, StudyTable, Value
@@ -37,7 +38,9 @@ def study_tables(
         found += _of_rule(plan, rows, rule, holm)
     if "frontier" in plan.tables:
         for group in groups(plan):
-            found += [frontier_table(plan, rows, group), equal_table(plan, rows, group)]
+            mine = [row for row in rows if row.group == group]
+            made = frontier_table(plan, rows, group), equal_table(plan, rows, group)
+            found += [marked(table, mine) for table in made]
     found = [_with_sample(table, plan.sample) for table in found]
     if "boundary" in plan.tables:  # it counts records, which are not sampled
         found.append(boundary_table(plan, balances))
@@ -51,14 +54,17 @@ def _with_sample(table: StudyTable, sample: int) -> StudyTable:
 def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool) -> list[StudyTable]:
     found: list[StudyTable] = []
     for group in groups(plan):
+        mine = [row for row in rows if row.group == group]
         if "absolute" in plan.tables:
-            found.append(absolute_table(plan, rows, group, rule))
+            found.append(marked(absolute_table(plan, rows, group, rule), mine))
         if "effects" in plan.tables:
-            found.append(effects_table(plan, rows, group, rule, holm=holm))
+            found.append(marked(effects_table(plan, rows, group, rule, holm=holm), mine))
         if "ablation" in plan.tables:
-            found.append(ablation_table(plan, rows, group, rule, holm=holm))
+            found.append(marked(ablation_table(plan, rows, group, rule, holm=holm), mine))
     if "transfer" in plan.tables:
-        found += [transfer_table(plan, rows, preset, rule, holm=holm) for preset in plan.preset]
+        for preset in plan.preset:
+            there = [row for row in rows if row.preset == preset]
+            found.append(marked(transfer_table(plan, rows, preset, rule, holm=holm), there))
     return found
 
 
