@@ -385,3 +385,14 @@ def test_without_a_penalty_a_coefficient_adds_nothing_to_the_loss(stream: Stream
         losses.append(told)
         assert no_penalty(training.entity, training.relation, np.arange(3)) == 0.0
     assert losses[0] == losses[1]
+
+
+def test_a_plan_that_never_validates_does_not_ask_for_it(stream: Stream) -> None:
+    plan = replace(PLAN, validate_every=0)
+
+    def forbidden(model: Model) -> float:
+        raise AssertionError("validate_every is 0")
+
+    training = _begin(stream, plan=plan)
+    refine(training, plan, validate=forbidden)
+    assert training.cursor.validations == []
