@@ -38,7 +38,10 @@ ADDED = {
     "study": [*SMALL, "--method", "replay", "--method", "meor", "--pairs", "2", "--workers", "1", "--quiet"],
 }
 IN_SMALL = {'backbone="transe")': 'backbone="transe", dim=4, base={"epochs": 1}, refine={"passes": 1})'}
-STANDS_FOR = {"FACTS": "facts.tsv", **dict.fromkeys(("ENTITY", "FBInc-S", "FBInc-L", "WN-CKGE"), "my/folder")}
+STANDS_FOR = {
+    "FACTS": "undated.tsv",
+    **dict.fromkeys(("ENTITY", "FBInc-S", "FBInc-L", "WN-CKGE"), "my/folder"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     facts = [fact for snapshot in stream.snapshots for fact in snapshot.facts()]
     dated = [f"{_line(stream, fact)}\t{2000 + at // 8}\n" for at, fact in enumerate(facts)]
     (tmp_path / "facts.tsv").write_text("".join(dated))
+    (tmp_path / "undated.tsv").write_text("".join(line.rpartition("\t")[0] + "\n" for line in dated))
     write_stream(stream, tmp_path / "my/folder")
     (tmp_path / "S").symlink_to("my/folder")
     call("data grow facts.tsv my-stream --snapshots 5 --by date")
@@ -140,9 +144,9 @@ def execute_python(block: Block, names: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in ELSEWHERE])
 def test_every_block_runs_as_it_stands(name: str, desk: Path) -> None:
-    (desk / "world").mkdir()
     names: dict[str, object] = {}
     if name == "docs/audit.md":  # its Python block speaks of files of the world's embeddings
+        (desk / "world").mkdir()
         embeddings(open_stream("world"), desk / "world")
         files = {"entity": "E.npy", "relation": "R.npy", "vocabulary": "V.tsv"}
         names |= {each: desk / "world" / file for each, file in files.items()}
