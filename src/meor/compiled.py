@@ -33,16 +33,22 @@ def njit(**options: Any) -> Callable[[Any], Any]:
     """`numba.njit` for the kernels of this package; `cache=True` holds where their code can be kept."""
 
     def compiled(function: Any) -> Any:
-        for ready in (lambda: True, _settled):
-            try:
-                if ready():
-                    return numba.njit(**options)(function)
-            except RuntimeError as error:
-                if _REFUSED not in str(error):
-                    raise
-        return numba.njit(**{**options, "cache": False})(function)
+        made = _made(function, options)
+        if made is None and _settled():
+            made = _made(function, options)
+        return made or _made(function, {**options, "cache": False})
 
     return compiled
+
+
+def _made(function: Any, options: dict[str, Any]) -> Any:
+    """None where numba has no place to keep the code."""
+    try:
+        return numba.njit(**options)(function)
+    except RuntimeError as error:
+        if _REFUSED not in str(error):
+            raise
+        return None
 
 
 @cache

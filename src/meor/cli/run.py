@@ -13,6 +13,7 @@ from rich.console import Console
 
 from meor.cli import new_verb
 from meor.cli.endpoint_table import endpoint_table, legend
+from meor.cli.memory import Memory
 from meor.cli.progress import watcher
 from meor.errors import ConfigError
 from meor.evaluation.budget import parse_bytes
@@ -34,7 +35,6 @@ BASE_FILES = {
 }
 
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; results do not depend on it. [all cores]")]
-Memory = Annotated[str, typer.Option(help="Byte budget for ranking; results do not depend on it.")]
 Cache = Annotated[
     Path | None, typer.Option(help="Where base models are shared. [MEOR_CACHE, or the user's cache]")
 ]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from meor.errors import MeorError
 from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
 from meor.evaluation.rank import Ranks
+from meor.parquet import read_table
 from meor.report.culprits import Culprit, culprits, named, varied
 from meor.report.drawings import SHOWN_AHEAD, Crowd
 from meor.report.figures import Loss, Step
@@ -99,7 +99,7 @@ def ranks_of(view: RunView) -> tuple[Split, tuple[Ranks, ...]]:
 
 def entity_counts(view: RunView) -> list[int]:
     """|E_u| by update, from the vocabulary that the run carries."""
-    table = pq.ParquetFile(view.verified(VOCABULARY)).read(["kind", "admitted_at"])
+    table = read_table(view.verified(VOCABULARY), ["kind", "admitted_at"])
     admitted = np.array(
         [
             at
