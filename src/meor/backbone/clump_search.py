@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit, prange
 
 from meor.backbone.kernels import FAST
 from meor.backbone.screen import LARGEST, UNIT32, exact, is_known
+from meor.compiled import njit, prange
 
 CHUNKS: Final = 64
 HAIR: Final = 1 + 1e-4  # more than float32 sums over a row can lose

@@ -14,12 +14,12 @@ from typing import Final
 
 import numpy as np
 import torch
-from numba import njit, prange
 
 from meor.backbone.clump_search import CHUNKS, HAIR, UNSCREENABLE, in_order, search
 from meor.backbone.kernels import FAST
 from meor.backbone.outrankers import Outrankers, Queries
 from meor.backbone.screen import Array, sizes_fit_float32
+from meor.compiled import njit, prange
 from meor.random import generator
 from meor.typing import Floats, Ids
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numba import njit, prange
 from numpy.typing import NDArray
 
 from meor.backbone.kernels import FAST
+from meor.compiled import njit, prange
 
 Array = NDArray[Any]
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numba import njit, prange
 from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry
@@ -24,6 +23,7 @@ from meor.backbone.screen import (
     is_known,
     sizes,
 )
+from meor.compiled import njit, prange
 from meor.typing import Floats, Ids
 
 GREATER, TIED_BEFORE, TIED_AFTER = 0, 1, 2

@@ -19,8 +19,9 @@ from typing import Any, Final
 
 import numba
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
+
+from meor.compiled import njit, prange
 
 COMPLEX: Final = 0
 PRODUCT: Final = 1

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numba import njit, prange
 
 from meor.backbone.base import Geometry
 from meor.backbone.coarse import Coarse, coarse_products
 from meor.backbone.kernels import FAST
 from meor.backbone.screen import LANES, Array, Candidates, band, exact, is_known, narrow_towards
+from meor.compiled import njit, prange
 from meor.typing import Floats, Ids
 
 TILE_BYTES = 2**25

@@ -21,12 +21,12 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numba import njit, prange
 from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry
 from meor.backbone.coarse import Coarse, fits_bytes
 from meor.backbone.kernels import FAST
+from meor.compiled import njit, prange
 from meor.typing import Floats, Ids
 
 Array = NDArray[Any]

@@ -24,6 +24,7 @@ from meor.cli.audit_folder import (
 from meor.cli.audit_question import Wanted, question_of
 from meor.cli.audit_show import show, show_protocols
 from meor.cli.audit_source import Files, Source, given, of_run
+from meor.cli.memory import Memory
 from meor.errors import InputError, RunError
 from meor.escape import terminal
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
@@ -78,7 +79,7 @@ def command(
     protocols: Annotated[
         bool, typer.Option("--protocols", help="Also the field's older protocols and forgetting measures.")
     ] = False,
-    memory: Annotated[str, typer.Option(help="Byte budget for ranking, such as 1GiB.")] = "1GiB",
+    memory: Memory = "1GiB",
     data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write. [print only]")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier audit in --out.")] = False,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
 from meor.evaluation.external import load_external, read_model
+from meor.parquet import read_table
 from meor.run.disk import sha256_of
 from meor.run.layout import CONFIG, MANIFEST, MODEL, VOCABULARY, is_run, read_manifest, update_name
 from meor.run.state import unfinished
@@ -142,7 +142,7 @@ def _models(run: Path, updates: Iterable[int], listed: dict[str, str]) -> dict[i
 
 def _require_same_labels(path: Path, stream: Stream) -> None:
     try:
-        table = pq.ParquetFile(path).read(["id", "label", "kind"])
+        table = read_table(path, ["id", "label", "kind"])
         found = {tuple(row.values()) for row in table.select(["kind", "id", "label"]).to_pylist()}
     except (pa.ArrowException, OSError, KeyError) as error:
         raise RunError(f"{path} cannot be read ({str(error).splitlines()[0]}).") from None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from meor.cli import new_verb
+from meor.cli.memory import ReadingMemory
 from meor.escape import terminal
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def info(
     ] = False,
     data_dir: DataDir = None,
     duplicates: Annotated[str, typer.Option(help="A fact that stands twice: error, or drop.")] = "error",
+    memory: ReadingMemory = "1GiB",
 ) -> None:
     """What a stream holds, snapshot by snapshot.
 
@@ -111,7 +113,7 @@ def fetch(
 
 
 @app.command()
-def check(name: StreamName, data_dir: DataDir = None) -> None:
+def check(name: StreamName, data_dir: DataDir = None, memory: ReadingMemory = "1GiB") -> None:
     """Is a stream whole? Compares registered files with their SHA-256, then loads and validates it."""
     from meor.stream.registry import find_entry, folder_of, open_stream
 
@@ -136,6 +138,7 @@ def grow(
         GrowBy, typer.Option(help="Who comes first: anyone, the best-connected, or the earliest dated.")
     ] = GrowBy.RANDOM,
     seed: Annotated[int, typer.Option(help="Another seed cuts another stream.")] = 0,
+    memory: ReadingMemory = "1GiB",
 ) -> None:
     """Cut a static or dated graph into a growth stream.
 

@@ -17,6 +17,7 @@ from rich.text import Text
 from meor.backbone.base import Model
 from meor.cli import new_verb
 from meor.cli.inspect_picture import picture
+from meor.cli.memory import ReadingMemory
 from meor.errors import InputError
 from meor.escape import LONGEST, terminal
 from meor.objective.comparison import sample_records
@@ -42,6 +43,7 @@ def command(
     ] = False,
     ids: Annotated[bool, typer.Option("--ids", help="Entities and relations as ids, not labels.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Where the paper's streams lie.")] = None,
+    memory: ReadingMemory = "1GiB",
 ) -> None:
     """Show what the penalty saw at historical queries of an update.
 

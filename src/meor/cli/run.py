@@ -13,6 +13,7 @@ from rich.text import Text
 
 from meor.cli import new_verb
 from meor.cli.endpoint_table import endpoint_table, legend
+from meor.cli.memory import Memory
 from meor.cli.progress import watcher
 from meor.errors import ConfigError
 from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
@@ -35,7 +36,6 @@ BASE_FILES = {
 }
 
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; results do not depend on it. [all cores]")]
-Memory = Annotated[str, typer.Option(help="Byte budget for ranking; results do not depend on it.")]
 Cache = Annotated[
     Path | None, typer.Option(help="Where base models are shared. [MEOR_CACHE, or the user's cache]")
 ]

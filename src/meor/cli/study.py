@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from meor.cli import new_verb
+from meor.cli.memory import Memory
 from meor.cli.run import stream_setting
 from meor.cli.study_progress import observer
 from meor.errors import StudyError
@@ -61,7 +62,7 @@ def command(
     weights: Annotated[
         bool, typer.Option(help="Keep the weights of finished runs (replay's are always kept).")
     ] = True,
-    memory: Annotated[str, typer.Option(help="Byte budget of a worker for ranking.")] = "1GiB",
+    memory: Memory = "1GiB",
     cache: Annotated[Path | None, typer.Option(help="Where base models are shared.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
     data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,

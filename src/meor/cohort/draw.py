@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import Final
 
-import numba as nb
 import numpy as np
 
 from meor.cohort.philox import below, block, occurrence_key
+from meor.compiled import njit, prange
 
 N_LEVELS: Final = 3  # keys: (d, b, rho), (d, b), (d)
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def _remove(answer, known, begin, end, n_old, of_old, removed, size):
     """Take the answer and known answers out of the old entities; cells shrink with them (decision 32)."""
     for at in range(begin - 1, end):
@@ -25,7 +25,7 @@ def _remove(answer, known, begin, end, n_old, of_old, removed, size):
                 size[of_old[level, entity]] -= 1
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def _refill(cell, start, member, removed, pool):
     """The eligible members of a cell, by id, at the cell's place in the pool."""
     put = start[cell]
@@ -35,7 +35,7 @@ def _refill(cell, start, member, removed, pool):
             put += 1
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def _choose(of_new, size, first_level, level, cell):
     """The first key whose cell still has a member, for every newcomer in N_x."""
     for i in range(len(level)):
@@ -50,7 +50,7 @@ def _choose(of_new, size, first_level, level, cell):
                 break
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def _draw_one(level, cell, start, member, removed, size, draw, kind, own0, own1, pool, taken, ids):
     """One draw: newcomers of a cell, by id, take the next entries of one permutation of it.
 
@@ -85,7 +85,7 @@ def _draw_one(level, cell, start, member, removed, size, draw, kind, own0, own1,
             ids[i] = pool[at + below(high, low, size[c])]
 
 
-@nb.njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)
 def draw_cohorts(
     rows,
     fact,
@@ -107,7 +107,7 @@ def draw_cohorts(
 ):
     """All draws of some occurrences of one side; an occurrence is one thread's work from end to end."""
     n_old, n_new = of_old.shape[1], of_new.shape[1]
-    for q in nb.prange(len(rows)):
+    for q in prange(len(rows)):
         removed = np.zeros(n_old, np.bool_)
         size = start[1:] - start[:-1]
         _remove(answer[q], known, known_start[q], known_end[q], n_old, of_old, removed, size)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from meor.cohort.philox import below, block, key_words, occurrence_key
+from meor.compiled import njit, prange
 from meor.errors import InputError
 from meor.random import Address
 from meor.stream.answers import TrainAnswers
@@ -153,14 +153,14 @@ def build_cohort(
     )
 
 
-@nb.njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)
 def _scale_samples(fact, side, answer, known, known_start, known_end, n_old, n_cur, size, k0, k1):
     """Sizes of N_x and of the old pool, and the scale sample (decision 24), one occurrence a turn."""
     n = len(fact)
     n_newcomers = np.empty(n, np.int64)
     n_pool = np.empty(n, np.int64)
     scale = np.full((n, size), -1, np.int64)
-    for x in nb.prange(n):
+    for x in prange(n):
         removed = np.zeros(n_old, np.bool_)
         removed[answer[x]] = True
         n_newcomers[x] = n_cur - n_old

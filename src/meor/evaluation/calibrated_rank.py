@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numba import njit, prange
 
 from meor.backbone.base import GAMMA, Geometry, Model
 from meor.backbone.counting import count_range
 from meor.backbone.screen import Candidates, Questions, exact_scores
+from meor.compiled import njit, prange
 from meor.errors import NonFiniteError
 from meor.evaluation.rank import Ranks
 from meor.stream.answers import EvaluationFilter

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from meor.errors import RunError
 from meor.evaluation.rank import Ranks
+from meor.parquet import read_table
 from meor.stream.occurrence import Occurrences
 from meor.typing import Role, Side, Split
 
@@ -65,7 +66,7 @@ def write_splits(path: Path, by_split: Mapping[Split, Sequence[Ranks]]) -> None:
 def read_ranks(path: Path) -> dict[Split, tuple[Ranks, ...]]:
     """The ranks of a file, one `Ranks` for each update and side in the order they were written."""
     try:
-        table = pq.ParquetFile(path, memory_map=False).read()
+        table = read_table(path)
     except (pa.ArrowException, OSError) as error:
         raise RunError(
             f"{path} cannot be read as ranks: {str(error).splitlines()[0]}. Make it again."

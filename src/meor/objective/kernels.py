@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
 
 from meor.backbone.kernels import FAST
 from meor.backbone.screen import exact
+from meor.compiled import njit, prange
 from meor.objective.pressure import SHIFT_ABOVE
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import RunError
 from meor.evaluation.rank import Ranks
 from meor.evaluation.ranks_file import read_ranks
+from meor.parquet import read_table
 from meor.run.checkpoint import read_json, unpack_tensors
 from meor.run.config import Config
 from meor.run.disk import sha256_of
@@ -112,8 +112,8 @@ class RunView:
         """The labels of `entity` or `relation`, in id order, without the stream."""
         path = self.verified(VOCABULARY)
         try:
-            table = pq.ParquetFile(path).read(["id", "label", "kind"])
-        except (pa.ArrowException, OSError) as error:
+            table = read_table(path, ["id", "label", "kind"])
+        except (pa.ArrowException, OSError, KeyError) as error:
             raise RunError(f"{path} cannot be read as a vocabulary ({error}).") from None
         rows = zip(*(table[name].to_pylist() for name in ("id", "label", "kind")), strict=True)
         return [label for _, label in sorted((id, label) for id, label, of in rows if of == kind)]

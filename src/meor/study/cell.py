@@ -10,12 +10,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from filelock import FileLock
 
 from meor.errors import MeorError, StudyError, is_interrupt
 from meor.evaluation.overall import overall
 from meor.evaluation.rank import DEFAULT_MEMORY
+from meor.parquet import read_table
 from meor.run.checkpoint import read_json, to_json
 from meor.run.config import Config
 from meor.run.disk import Disk, commit_file
@@ -214,7 +214,7 @@ def active_share(view: RunView, stream: Stream) -> float | None:
         name = f"{update_name(update)}/{RECORDS}"
         if not view.has(name):
             return None
-        table = pq.ParquetFile(view.verified(name), memory_map=False).read(["excess", "active"])
+        table = read_table(view.verified(name), ["excess", "active"])
         flags, excess = table["active"].to_pylist(), table["excess"].to_pylist()
         eligible += sum(value is not None and not math.isnan(value) for value in excess)
         active += sum(bool(flag) for flag in flags)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from meor.errors import StudyError
+from meor.parquet import read_table
 
 RUNS = "runs.parquet"
 UNREGULARIZED = "none"
@@ -119,7 +120,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
 def read_rows(path: Path) -> list[Row]:
     """The rows of a study, every one checked against the exact identity of its endpoints."""
     try:
-        table = pq.ParquetFile(path, memory_map=False).read()
+        table = read_table(path)
     except (pa.ArrowException, OSError) as error:
         problem = str(error).splitlines()[0]
         raise StudyError(f"{path} cannot be read as the runs of a study: {problem}. Make it again.") from None
