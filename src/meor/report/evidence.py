@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from meor.errors import MeorError
 from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
@@ -99,7 +98,7 @@ def ranks_of(view: RunView) -> tuple[Split, tuple[Ranks, ...]]:
 
 def entity_counts(view: RunView) -> list[int]:
     """|E_u| by update, from the vocabulary that the run carries."""
-    table = pq.ParquetFile(view.verified(VOCABULARY)).read(["kind", "admitted_at"])
+    table = view.table(VOCABULARY, ["kind", "admitted_at"])
     admitted = np.array(
         [
             at

@@ -10,7 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from filelock import FileLock
 
 from meor.errors import MeorError, StudyError
@@ -208,7 +207,7 @@ def active_share(view: RunView, stream: Stream) -> float | None:
         name = f"{update_name(update)}/{RECORDS}"
         if not view.has(name):
             return None
-        table = pq.ParquetFile(view.verified(name), memory_map=False).read(["excess", "active"])
+        table = view.table(name, ["excess", "active"])
         flags, excess = table["active"].to_pylist(), table["excess"].to_pylist()
         eligible += sum(value is not None and not math.isnan(value) for value in excess)
         active += sum(bool(flag) for flag in flags)
