@@ -38,12 +38,15 @@ def byte_budget(size: int) -> Iterator[None]:
         _allowed.reset(before)
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """The table of a file, or the named columns of it. Whatever is wrong with it is an ArrowInvalid."""
+def read_table(path: Path, columns: Sequence[str] | None = None, data: bytes | None = None) -> pa.Table:
+    """The table of a file, or the named columns of it. Whatever is wrong with it is an ArrowInvalid.
+
+    `data` are its bytes where they were read before, such as to verify them.
+    """
     import pyarrow as pa
 
     try:
-        with open_parquet(path) as file:
+        with open_parquet(path, data) as file:
             names = file.schema_arrow.names if columns is None else list(columns)
             schema = _plain_schema(file, names)
             return pa.Table.from_batches(list(batches(path, file, names)), schema=schema)
@@ -51,15 +54,19 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise pa.ArrowInvalid(str(error)[:200] or "not enough memory") from None
 
 
-def open_parquet(path: Path) -> pq.ParquetFile:
+def open_parquet(path: Path, data: bytes | None = None) -> pq.ParquetFile:
     """A file whose repeated text stays a dictionary, as `batches` wants it."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path, memory_map=False) as file:
+    def source() -> Any:
+        return path if data is None else pa.BufferReader(data)
+
+    with pq.ParquetFile(source(), memory_map=False) as file:
         metadata = file.metadata
     columns = range(metadata.num_columns)
     once = [metadata.schema.column(at).path for at in columns if _is_repeatable(metadata, at)]
-    return pq.ParquetFile(path, memory_map=False, read_dictionary=once, page_checksum_verification=True)
+    return pq.ParquetFile(source(), memory_map=False, read_dictionary=once, page_checksum_verification=True)
 
 
 def batches(path: Path, file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.RecordBatch]:

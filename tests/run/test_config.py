@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from pathlib import Path
 
@@ -175,3 +176,62 @@ def test_every_backbone_is_a_setting() -> None:
 
     for name in BACKBONES:
         assert Config(backbone=name).backbone == name
+
+
+LAUGHS = (
+    "["
+    + ", ".join(["&a0 [x, x, x]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))])
+    + "]"
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (LAUGHS, "alias *a0"),
+        ("*a", "alias *a"),
+        ("[" * 60_000, "nested too deep"),
+        ("{a: " * 17 + "1" + "}" * 17, "nested too deep"),
+        ("x" * 70_000, "larger than 64 KiB"),
+        ("[" + "1," * 40_000 + "]", "larger than 64 KiB"),
+        ("!!python/object/apply:os.getcwd []", "cannot be read"),
+        ("9" * 5000, "cannot be read"),
+        (":".join(["59"] * 20_000), "cannot be read"),
+        ("[" + "1," * 30_000 + "]", ""),
+        ("x" * 60_000, ""),
+    ],
+    ids=[
+        "laughs",
+        "alias",
+        "brackets",
+        "mappings",
+        "long",
+        "list",
+        "tag",
+        "int",
+        "60",
+        "items",
+        "word",
+    ],
+)
+@pytest.mark.parametrize("key", ["dim", "evaluation.updates", "stream.x", "no_such"])
+@pytest.mark.timeout(20)
+def test_set_refuses_what_files_refuse_at_once_and_in_a_short_sentence(
+    key: str, value: str, expected: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(expected)) as caught:
+        Config.gather(sets=[f"{key}={value}"])
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("key", [".".join("a" * 40_000), "." * 9, "a..b", ""])
+def test_a_key_that_is_none_is_explained(key: str) -> None:
+    with pytest.raises(ConfigError, match="is not key=value"):
+        Config.gather(sets=[f"{key}=1"])
+
+
+def test_a_number_that_python_cannot_print_is_refused_in_a_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("seed: 1\ndim: " + ":".join(["59"] * 10_000) + "\n")
+    with pytest.raises(ConfigError, match="more than 64 bits"):
+        Config.load(path)

@@ -191,7 +191,7 @@ def test_every_format_has_every_row(tables: str, tmp_path: Path) -> None:
     assert len(read) == len(table.rows) + 1
     assert float(read[1][2 if tables != "ablation" else 3]) == table.rows[0][2 if tables != "ablation" else 3]
     write_tables(tmp_path, [table])
-    assert {path.suffix for path in tmp_path.iterdir()} == {".txt", ".md", ".tex", ".csv"}
+    assert {path.suffix for path in (tmp_path / "tables").iterdir()} == {".txt", ".md", ".tex", ".csv"}
 
 
 @pytest.mark.parametrize(

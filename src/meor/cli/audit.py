@@ -126,8 +126,8 @@ def command(
     if out is not None:
         write_folder(out, _files(source, content, found))
     disagreements = None
-    if run is not None and source.comparable and question == _own_question(source, Wanted()):
-        disagreements = differences(run, found, content[ENDPOINTS])
+    if source.run is not None and source.comparable and question == _own_question(source, Wanted()):
+        disagreements = differences(source.run, found, content[ENDPOINTS])
     if as_json:
         print(json.dumps({**content, "disagreements": disagreements}, indent=2, allow_nan=False))
     else:

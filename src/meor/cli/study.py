@@ -19,19 +19,19 @@ from meor.cli.study_progress import observer
 from meor.errors import StudyError
 from meor.escape import shell, terminal
 from meor.evaluation.budget import parse_bytes
-from meor.run.disk import Disk, commit_file
 from meor.study.conduct import Findings, Means, conduct
 from meor.study.effects_file import EFFECTS_FILE, write_effects
 from meor.study.execute import executor_of
 from meor.study.paired_tables import HOLM_TABLES
 from meor.study.plan import PRESET_STUDIES, Study
 from meor.study.render import as_text, write_tables
+from meor.study.results import Results
 from meor.study.rows import RUNS
 from meor.study.tables import study_tables
 
 app = new_verb()
 
-TABLES, COMMAND = "tables", "command.txt"
+COMMAND = "command.txt"
 
 
 @app.command()
@@ -127,9 +127,9 @@ def _stop(*_: object) -> None:
 
 
 def _write(out: Path, found: Findings, *, holm: bool) -> None:
-    commit_file(Disk(), out / COMMAND, (shell(["meor", *sys.argv[1:]]) + "\n").encode())
+    Results(out).replace({COMMAND: (shell(["meor", *sys.argv[1:]]) + "\n").encode()})
     write_effects(out, found.plan, found.rows, holm=holm)
-    write_tables(out / TABLES, study_tables(found.plan, found.rows, found.balances, holm=holm))
+    write_tables(out, study_tables(found.plan, found.rows, found.balances, holm=holm))
 
 
 def _show(out: Path, found: Findings, runs: Path | None, *, holm: bool) -> None:

@@ -18,7 +18,6 @@ from meor.objective.comparison import Comparison, sample_records
 from meor.objective.pressure import pressure
 from meor.objective.records import penalty_records
 from meor.objective.variants import VARIANTS
-from meor.parquet import read_table
 from meor.report.drawings import ExcessDrawing, Levels, Strip
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
@@ -162,7 +161,7 @@ def _rows(view: RunView, update: int) -> dict[str, Any] | None:
     if not view.has(name):
         return None
     wanted = ("tau", "u_new", "u_old", "excess", "active")
-    table = read_table(view.verified(name), wanted)
+    table = view.table(name, wanted)
     eligible = ~np.array(table["tau"].is_null().to_pylist(), dtype=bool)  # nothing was compared otherwise
     return {
         column: np.array(table[column].to_pylist(), dtype=object)[eligible].astype(float) for column in wanted

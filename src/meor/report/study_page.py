@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from meor.errors import MeorError
 from meor.report import parts, study_tables
 from meor.report.drawn import drawn
 from meor.report.figures import LossPanel
@@ -156,10 +155,7 @@ def _first_run(data: StudyData, main: Setting, method: str | None) -> RunView | 
     if method is None:
         return None
     for _, row in sorted(select(data.rows, main.group, method, main.rule).items()):
-        try:
-            view = data.run(row)
-        except MeorError:
-            continue
+        view = data.run(row)
         if view is not None:
             return view
     return None

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -27,7 +26,7 @@ from pydantic import (
 from meor.errors import ConfigError
 from meor.run.explain import explain
 from meor.run.presets import PRESETS, STREAMS
-from meor.run.yaml_file import read_yaml, to_yaml
+from meor.run.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
 from meor.stream.sample import ALL
 
 Positive = Annotated[int, Field(ge=1)]
@@ -36,6 +35,9 @@ Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Method = Literal["replay", "meor", "mmr", "uor", "shuffled", "uncentered", "calibration"]
 SideName = Literal["head", "tail"]
 SplitName = Literal["train", "valid", "test"]
+
+SHOWN = 200
+"""Letters of a `--set` that an error repeats."""
 
 PLACES = ("stream", "data_dir", "duplicates", "base_model")
 """Settings that say where inputs lie; the fingerprint holds the hash of what was found there instead."""
@@ -242,14 +244,11 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 def _parse_set(text: str) -> tuple[str, Any]:
     key, equals, raw = text.partition("=")
-    if not equals or not all(key.strip().split(".")):
-        raise ConfigError(f"`--set {text}` is not key=value", remedy="Write e.g. --set base.epochs=50")
-    try:
-        return key.strip(), yaml.safe_load(raw)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise ConfigError(
-            f"the value of `--set {text}` cannot be read", remedy="Write a number, a word or a list [a, b]"
-        ) from None
+    option = f"`--set {text if len(text) <= SHOWN else f'{text[:SHOWN]}...'}`"
+    parts = key.strip().split(".")
+    if not equals or not all(parts) or len(parts) > DEEPEST:
+        raise ConfigError(f"{option} is not key=value", remedy="Write e.g. --set base.epochs=50")
+    return key.strip(), read_value(raw, option)
 
 
 def _place(given: dict[str, Any], keys: list[str], value: Any, text: str) -> None:

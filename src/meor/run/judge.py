@@ -47,7 +47,9 @@ class Judge:
 
     def committed(self, update: int) -> BySplit:
         name = f"{update_name(update)}/{RANKS}"
-        return read_ranks(self.folder.path / name) if name in self.folder.manifest["sha256"] else {}
+        if name not in self.folder.manifest["sha256"]:
+            return {}
+        return read_ranks(self.folder.path / name, self.folder.files.read(name))
 
     def endpoints(self) -> dict[str, Any]:
         """The content of endpoints.json, from the committed ranks."""

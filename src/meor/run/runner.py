@@ -19,9 +19,10 @@ from meor.host.base import Host, Plan, Update
 from meor.host.initialise import base_model, grow, row_norms
 from meor.host.refine import Cursor, Training, refine
 from meor.host.replay import Replay
-from meor.run.base_store import BaseStore, StoredBase, default_cache
+from meor.run.base_store import BASE_META, BaseStore, StoredBase, Wanted, default_cache
 from meor.run.checkpoint import Checkpoint, pack_tensors, to_json
 from meor.run.config import Config
+from meor.run.disk import explained
 from meor.run.folder import RunFolder
 from meor.run.judge import Judge
 from meor.run.layout import ENDPOINTS, MODEL, update_name, versions
@@ -90,20 +91,15 @@ class Runner:
             return self._commit_base(pack_model(model), {"source": "given"})
         store = BaseStore(self.resources.cache or default_cache(), self._say, disk=self.folder.disk)
         key = self.config.base_fingerprint(self.stream.content_hash(0), versions())
-        with store.only_one(key):
-            stored = store.find(key)
-            source = "cache"
-            if stored is None:
-                stored, source = self._train_base(), "trained"
-                store.keep(key, stored)
+        wanted = Wanted(self.config, self._rows_at(0), BASE_META)
+        stored, source = store.obtain(key, wanted, self._train_base)
         return self._commit_base(stored.model, {"source": source, "key": key, **stored.meta})
 
     def _train_base(self) -> StoredBase:
         config, stream = self.config, self.stream
         backbone = BACKBONES[config.backbone]
-        counts = stream.entity_counts[0], stream.relation_counts[0]
         std, dtype = config.base.init_std, dtype_of(config)
-        model = base_model(backbone, config.dim, *counts, seed=config.seed, std=std, dtype=dtype)
+        model = base_model(backbone, config.dim, *self._rows_at(0), seed=config.seed, std=std, dtype=dtype)
         update, plan = Update.of(stream, 0), base_plan(config)
         training = self._opened(Replay(), model, update, plan)
         model = self._train(training, plan, phase="base")
@@ -157,7 +153,8 @@ class Runner:
         """The validated multiple, tried in runs of another seed that lie beside the stored bases."""
         name = self.folder.manifest["config_hash"]
         folder = (self.resources.cache or default_cache()) / "trials" / name
-        folder.mkdir(parents=True, exist_ok=True)
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         return choose_multiple(self.config, balanced, self._trial, folder, self._say)
 
     def _replay_model(self) -> Model:
@@ -168,11 +165,10 @@ class Runner:
         prefix = self.stream.content_hash(BALANCED_AT)
         key = self.config.replay_fingerprint(prefix, base_sha256, versions())
         store = BaseStore(self.resources.cache or default_cache(), self._say, disk=self.folder.disk)
-        with store.only_one(key):
-            stored = store.find(key)
-            if stored is None:
-                stored = StoredBase(pack_model(self._train_replay()), {"update": BALANCED_AT})
-                store.keep(key, stored)
+        wanted = Wanted(self.config, self._rows_at(BALANCED_AT), frozenset({"update"}))
+        stored, _ = store.obtain(
+            key, wanted, lambda: StoredBase(pack_model(self._train_replay()), {"update": BALANCED_AT})
+        )
         return model_from(stored.model, store.folder / key, self.config.backbone)
 
     def _train_replay(self) -> Model:
@@ -260,8 +256,11 @@ class Runner:
         self._saved_at = time.monotonic()
 
     def _committed_model(self, update: int) -> Model:
-        path = self.folder.path / update_name(update) / MODEL
-        return model_from(path.read_bytes(), path, self.config.backbone)
+        name = f"{update_name(update)}/{MODEL}"
+        return model_from(self.folder.files.read(name), self.folder.path / name, self.config.backbone)
+
+    def _rows_at(self, update: int) -> tuple[int, int]:
+        return self.stream.entity_counts[update], self.stream.relation_counts[update]
 
     def _note_resumed(self, update: int, step: int) -> None:
         if self._resumed:

@@ -32,7 +32,8 @@ from meor.study.pairing import (
     validated_cells,
 )
 from meor.study.plan import VALIDATED, Study
-from meor.study.rows import RUNS, Row, write_rows
+from meor.study.results import Results
+from meor.study.rows import RUNS, Row, rows_file
 from meor.study.selection import Choice, choose
 
 RUNS_FOLDER = "runs"
@@ -106,7 +107,7 @@ class _Conductor:
         self, plan: Study, out: Path, executor: Executor, means: Means, observer: Observer, keep: Keep
     ) -> None:
         self.plan, self.out, self.executor, self.means, self.observer = plan, out, executor, means, observer
-        self.keep = keep
+        self.keep, self.results = keep, Results(out)
         self.runs = (means.runs or out / RUNS_FOLDER).absolute()
         self.rows: dict[Cell, Row] = {}
         self.choices: tuple[Choice, ...] = ()
@@ -120,9 +121,11 @@ class _Conductor:
         for stream in self.plan.stream:
             if stream in needed:
                 check_there(stream, data_dir=self.means.data_dir)
-        for folder in (self.out, self.runs):
-            folder.mkdir(parents=True, exist_ok=True)
-            commit_file(Disk(), folder / MARK, self.plan.to_yaml().encode())
+        for problem in self.results.problems():
+            self.observer.say(problem)
+        self.runs.mkdir(parents=True, exist_ok=True)
+        commit_file(Disk(), self.runs / MARK, self.plan.to_yaml().encode())
+        self.results.replace({MARK: self.plan.to_yaml().encode()})
         try:
             self._stages(first, second)
         except KeyboardInterrupt:
@@ -169,9 +172,8 @@ class _Conductor:
 
     def _written(self) -> Findings:
         rows = rows_of_the_study(self.plan, self.rows, self._validated())
-        write_rows(self.out / RUNS, rows)
         balances = self._balances()
-        self._write_remarks(balances)
+        self.results.replace({RUNS: rows_file(rows), **self._remarks(balances)})
         failures = dict(sorted(self.failures.items())) | dict(sorted(self.consequences.items()))
         found = Findings(self.plan, rows, self.choices, balances, failures)
         self.keep(found)
@@ -179,13 +181,14 @@ class _Conductor:
 
     def _stage(self, name: str, cells: Sequence[Cell], total: int) -> None:
         self.observer.stage(name, len(cells), total)
-        if not cells:
-            return
-        for outcome in self.executor.outcomes([self._task(cell) for cell in cells]):
+        for outcome in self.executor.outcomes([self._task(cell) for cell in cells]) if cells else ():
+            for remark in outcome.remarks:
+                self.observer.say(remark)
             self.observer.cell(outcome)
             if outcome.row is not None:
                 self.rows[outcome.cell] = outcome.row
             else:
+                self.rows.pop(outcome.cell, None)  # of an earlier call, and its run is damaged since
                 self.failures[outcome.cell.name] = outcome.failure or "no reason was given."
 
     def _task(self, cell: Cell) -> Task:
@@ -248,16 +251,11 @@ class _Conductor:
                 found[path] = KeptBalance(cell.group, cell.seed, cell.method, kept)
         return tuple(found.values())
 
-    def _write_remarks(self, balances: Sequence[KeptBalance]) -> None:
+    def _remarks(self, balances: Sequence[KeptBalance]) -> dict[str, bytes | None]:
         """Beside the rows: what coefficients were made from, and which cells failed; absent if nothing."""
         remarks = {
             BALANCES: [asdict(each) for each in balances],
             SELECTION: [asdict(each) for each in self.choices],
             FAILURES: {**self.failures, **self.consequences},
         }
-        for name, content in remarks.items():
-            path = self.out / name
-            if content:
-                commit_file(Disk(), path, to_json(content))
-            else:
-                path.unlink(missing_ok=True)
+        return {name: to_json(content) if content else None for name, content in remarks.items()}

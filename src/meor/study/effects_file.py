@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from meor.escape import csv_cell
-from meor.run.disk import Disk, commit_file
 from meor.study.effects import Comparison, adjusted
 from meor.study.paired_tables import comparisons
 from meor.study.pairing import groups
 from meor.study.plan import Study
+from meor.study.results import Results
 from meor.study.rows import Row
 
 EFFECTS_FILE = "effects.csv"
@@ -46,7 +46,7 @@ def write_effects(folder: Path, plan: Study, rows: Sequence[Row], *, holm: bool 
             p_values = adjusted(family) if holm else [None] * len(family)
             for each, holm_p in zip(family, p_values, strict=True):
                 writer.writerows(map(csv_cell, line) for line in _lines(each, holm_p))
-    commit_file(Disk(), folder / EFFECTS_FILE, buffer.getvalue().encode())
+    Results(folder).replace({EFFECTS_FILE: buffer.getvalue().encode()})
 
 
 def _lines(each: Comparison, holm_p: float | None) -> Iterator[tuple[object, ...]]:

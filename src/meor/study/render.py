@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from meor.escape import LONGEST, clipped, csv_cell, latex, markdown, visible
-from meor.run.disk import Disk, commit_file
 from meor.study.digits import bound, effect, level
+from meor.study.results import TABLES, Results
 from meor.study.table import Kind, StudyTable, Value
 
 MISSING = "--"
@@ -84,11 +84,14 @@ FORMATS: dict[str, Callable[[StudyTable], str]] = {
 
 
 def write_tables(folder: Path, tables: Sequence[StudyTable]) -> None:
-    """Every table in every format; tables of an earlier, smaller study are replaced."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for table in tables:
-        for ending, render in FORMATS.items():
-            commit_file(Disk(), folder / f"{table.name}.{ending}", render(table).encode())
+    """Every table in every format, in a study's folder; tables of an earlier, smaller study are replaced."""
+    Results(folder).replace(
+        {
+            f"{TABLES}/{table.name}.{ending}": render(table).encode()
+            for table in tables
+            for ending, render in FORMATS.items()
+        }
+    )
 
 
 def _cells(table: StudyTable) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, astuple, dataclass, fields
@@ -12,6 +13,8 @@ import pyarrow.parquet as pq
 
 from meor.errors import StudyError
 from meor.parquet import read_table
+from meor.run.table_file import UNREADABLE
+from meor.study.results import AGAIN, Results
 
 RUNS = "runs.parquet"
 UNREGULARIZED = "none"
@@ -102,35 +105,40 @@ _SCHEMA = pa.schema(
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """All rows at once, in the order given: equal rows make equal bytes."""
+    """All rows at once, in the order given: equal rows make equal bytes. Listed in the study's manifest."""
+    Results(path.parent).replace({path.name: rows_file(rows)})
+
+
+def rows_file(rows: Iterable[Row]) -> bytes:
+    """The bytes of `runs.parquet`."""
     checked = list(rows)
     for row in checked:
         check_identity(row)
     columns = list(zip(*(astuple(row) for row in checked), strict=True)) or [()] * len(_SCHEMA)
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
-    temporary = path.with_name(f"{path.name}.tmp")
-    try:
-        table = pa.Table.from_arrays(arrays, schema=_SCHEMA)
-        pq.write_table(table, temporary, compression="zstd", store_schema=False)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    sink = io.BytesIO()
+    table = pa.Table.from_arrays(arrays, schema=_SCHEMA)
+    pq.write_table(table, sink, compression="zstd", store_schema=False)
+    return sink.getvalue()
 
 
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a study, every one checked against the exact identity of its endpoints."""
-    try:
-        table = read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        problem = str(error).splitlines()[0]
-        raise StudyError(f"{path} cannot be read as the runs of a study: {problem}. Make it again.") from None
+def read_rows(path: Path, results: Results | None = None) -> list[Row]:
+    """The rows of a study: verified, decoded, each checked against the exact identity of its endpoints."""
+    data = (results or Results(path.parent)).read(path.name)
+    if data is None:
+        raise StudyError(f"{path} cannot be read: the study has no such file yet. {AGAIN}")
     # Columns that came later have defaults: rows of earlier studies are read as they are.
     needed = [field.name for field in fields(Row) if field.default is MISSING]
-    missing = [name for name in needed if name not in table.column_names]
-    if missing:
-        raise StudyError(f"{path} has no column {missing[0]}. Make it again with `meor study`.")
-    names = [name for name in _SCHEMA.names if name in table.column_names]
-    rows = [Row(**each) for each in table.select(names).to_pylist()]
+    try:
+        table = read_table(path, data=data)
+        missing = [name for name in needed if name not in table.column_names]
+        if missing:
+            raise StudyError(f"{path} has no column {missing[0]}. {AGAIN}")
+        names = [name for name in _SCHEMA.names if name in table.column_names]
+        rows = [Row(**each) for each in table.select(names).to_pylist()]
+    except UNREADABLE as error:
+        problem = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise StudyError(f"{path} cannot be read as the runs of a study: {problem}. {AGAIN}") from None
     for row in rows:
         check_identity(row)
     return rows
