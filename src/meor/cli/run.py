@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from meor.cli import new_verb
 from meor.cli.endpoint_table import endpoint_table, legend
@@ -17,6 +18,7 @@ from meor.cli.progress import watcher
 from meor.errors import ConfigError
 from meor.evaluation.budget import parse_bytes
 from meor.run.config import Config
+from meor.run.method import CONTROL
 from meor.run.runner import Resources
 from meor.run.session import start
 from meor.run.view import RunView
@@ -167,8 +169,12 @@ def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) ->
     elif not quiet:
         console = Console()
         for split, named in found.items():
+            if split == CONTROL:
+                continue
             console.print(endpoint_table(f"{run}, {split} facts: mean reciprocal ranks", named))
             console.print(legend(named), highlight=False)
         if sampled := sample_note(RunView.open(run).config.evaluation.sample):
             console.print(sampled, highlight=False)
+        if told := found.get(CONTROL, {}).get("reason"):
+            console.print(Text(told, style="bold"), highlight=False)
         console.print(f"meor audit {run} shows which newcomers displaced which answers.", highlight=False)

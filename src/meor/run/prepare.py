@@ -13,8 +13,10 @@ from meor.errors import ConfigError, StreamError
 from meor.evaluation.external import load_external
 from meor.evaluation.rank import rank
 from meor.host import HOSTS
-from meor.host.base import Host, Plan
+from meor.host.base import Host, Plan, Update
 from meor.host.buffer import Buffer, draw_buffer
+from meor.host.initialise import grow
+from meor.run.checkpoint import pack_tensors
 from meor.run.config import Config
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
@@ -63,6 +65,12 @@ def buffer_of(config: Config, stream: Stream, update: int) -> Buffer:
     return draw_buffer(stream, update, seed=config.seed, size=refine.replay_size, policy=refine.buffer)
 
 
+def grown(config: Config, model: Model, update: Update, base: Model) -> Model:
+    """A model with its newcomers' initial rows, which depend on nothing that is a method's own."""
+    scheme, std = config.refine.newcomer_init, config.base.init_std
+    return grow(model, update, seed=config.seed, scheme=scheme, std=std, base=base)
+
+
 def given_base(config: Config, stream: Stream) -> Model:
     """Embeddings made elsewhere, in the stream's ids and the run's dtype."""
     files = config.base_model
@@ -82,6 +90,10 @@ def with_width(config: Config, model: Model) -> Config:
     """A given base decides `dim`; newcomers get rows of its width."""
     dim = model.entity.shape[1] // model.backbone.width(1)
     return config.model_copy(update={"dim": dim})
+
+
+def pack_model(model: Model) -> bytes:
+    return pack_tensors({"entity": model.entity, "relation": model.relation})
 
 
 def content_of(model: Model) -> str:
