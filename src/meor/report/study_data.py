@@ -17,8 +17,9 @@ from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
 from meor.study.cell import MARK
 from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
+from meor.study.control import NAMES
 from meor.study.effects import Comparison, MethodLevels, compare, levels
-from meor.study.paired_tables import NAMES, head_method
+from meor.study.paired_tables import head_method
 from meor.study.plan import FIRST_SELECTION_SEED, Study
 from meor.study.rows import RUNS, UNREGULARIZED, Group, Row, read_rows, select
 

@@ -21,7 +21,7 @@ from meor.run.config import Config
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
-from meor.typing import Side
+from meor.typing import Side, Split
 
 
 def host_of(config: Config) -> Host:
@@ -128,6 +128,24 @@ def check(config: Config, stream: Stream, memory: int) -> None:
     if any(not len(snapshot.train) for snapshot in stream.snapshots):
         raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
     _try_memory(config, stream, memory)
+
+
+def unranked(config: Config, stream: Stream) -> str:
+    """What is to be said before hours of training where a split that is to be ranked has no fact."""
+    facts = {
+        name: sum(len(snapshot.facts([Split(name)])) for snapshot in stream.snapshots)
+        for name in config.evaluation.split
+    }
+    empty = [name for name, count in facts.items() if not count]
+    if not empty:
+        return ""
+    has_valid = any(len(snapshot.valid) for snapshot in stream.snapshots)
+    other = "rank its validation facts with --set evaluation.split=valid, or " if has_valid else ""
+    return (
+        f"{stream.name} has no {' and no '.join(empty)} facts, so nothing will be ranked on "
+        f"{' or '.join(empty)} facts and no endpoint will have a value: {other}set some facts aside, as "
+        "`meor data grow` does"
+    )
 
 
 def _try_memory(config: Config, stream: Stream, memory: int) -> None:

@@ -38,6 +38,7 @@ from meor.run.prepare import (
     host_of,
     pack_model,
     refine_plan,
+    unranked,
 )
 from meor.run.validated import Candidate, choose_multiple
 from meor.run.view import model_from
@@ -86,6 +87,8 @@ class Runner:
         done = self.folder.verified_updates(self._say)
         self.folder.forget_from(done)
         self._resumed = resumed
+        if remark := unranked(self.config, self.stream):
+            self._say(remark)
         model = self._committed_model(done - 1) if done else self._base()
         for update in self.stream.updates:
             if update >= done:
@@ -110,6 +113,11 @@ class Runner:
             if stored is None:
                 stored, source = self._train_base(), "trained"
                 store.keep(key, stored)
+        if _was_still_improving(stored.meta, self.config.base.epochs):
+            self._say(
+                f"the base was still improving when base.epochs={self.config.base.epochs} ended its "
+                "training: raise it (--set base.epochs=...), or learn faster (base.learning_rate)"
+            )
         return self._commit_base(stored.model, {"source": source, "key": key, **stored.meta})
 
     def _train_base(self) -> StoredBase:
@@ -249,6 +257,12 @@ class Runner:
     def _say(self, text: str) -> None:
         self.watcher.say(text)
         self.folder.log("warning", text=text)
+
+
+def _was_still_improving(meta: dict[str, Any], epochs: int) -> bool:
+    """The limit ended base training, and its last validation was the best."""
+    validations = meta.get("validations") or []
+    return meta.get("epochs") == epochs and bool(validations) and validations[-1][1] == meta.get("best_mrr")
 
 
 def _optimizer_sha256(training: Training) -> str:

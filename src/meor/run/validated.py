@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meor.errors import NonFiniteError
+from meor.errors import ConfigError, NonFiniteError
 from meor.evaluation.calibration_grid import MARGIN
 from meor.run.config import Config
 
@@ -81,6 +81,14 @@ def choose_multiple(
         aside = {"seed": config.seed + TRIAL_SEED_OFFSET, "coefficient_rule": "balance"}
         changed = config.for_selection().model_copy(update={**aside, **changes})
         found = trial(changed, folder / name)["valid"]
+        for endpoint in ("H_cur", "A_TN"):
+            if found[endpoint]["value"] is None:
+                reason = found[endpoint]["reason"]
+                raise ConfigError(
+                    f"coefficient_rule validated judges by validation facts, and there {reason}",
+                    remedy="Choose balance, give a coefficient, or name the updates to judge by with "
+                    "evaluation.updates",
+                )
         values = found["H_cur"]["value"], found["A_TN"]["value"]
         say(f"trial {name}: validation H_cur {values[0]:.4f}, A_TN {values[1]:.4f}")
         return values

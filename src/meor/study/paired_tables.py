@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from meor.host import HOSTS
-from meor.study.control import NAMES as NAMES
-from meor.study.control import control_notes
+from meor.study.control import NAMES, control_notes
 from meor.study.effects import MARGIN, Comparison, TooFewPairsError, adjusted, compare, levels
 from meor.study.pairing import groups
 from meor.study.paper import PaperTable, paper_tables

@@ -8,9 +8,9 @@ from dataclasses import replace
 from meor.objective.balance import ENOUGH, RECORDS
 from meor.stream.sample import sample_note
 from meor.study.coefficient import KeptBalance
+from meor.study.control import NAMES
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.paired_tables import (
-    NAMES,
     SOURCE,
     UNADJUSTED,
     ablation_table,
