@@ -34,7 +34,7 @@ def test_the_paper_preset_is_the_paper_to_the_letter() -> None:
     assert (paper.refine.replay_size, paper.dim, paper.dtype) == (2048, 200, "float64")
     base = paper.base
     assert (base.learning_rate, base.batch, base.negatives, base.init_std) == (1e-4, 2048, 10, 0.05)
-    assert (base.validate_every, base.patience) == (10, 3)
+    assert (base.validate_every, base.patience) == (1, 3)
     penalty = paper.penalty
     assert (penalty.beta, penalty.draws, penalty.scale_sample) == (5.0, 4, 256)
     assert (penalty.mad_weight, penalty.epsilon, penalty.signature) == (0.1, 1e-8, "all")
@@ -148,7 +148,7 @@ def test_the_fingerprint_knows_what_determines_results_and_nothing_else() -> Non
 
 
 def test_a_config_without_a_sample_keeps_the_hash_it_had_before_there_was_one() -> None:
-    before = "dccb3d2091c37450af55ca07c6dbdd9e1ebabbe69284d416e6b4d98709bbba54"
+    before = "6f2111b2222cb5f10f3b075d823683bc780796ee8cd84209b21b562db5a75269"
     assert Config().fingerprint("hash") == before
     assert Config.gather(sets=["evaluation.sample=0"]).fingerprint("hash") == before
     assert "sample:" not in Config().to_yaml().replace("scale_sample:", "")
@@ -163,10 +163,17 @@ def test_a_sample_is_written_read_back_and_part_of_the_hash(tmp_path: Path) -> N
 
 def test_runs_share_a_base_whatever_their_method_host_and_refinement_are() -> None:
     config = Config()
-    for text in ("method=meor", "refine.passes=9", "preset=paper", "evaluation.sides=head", "coefficient=1"):
+    for text in ("method=meor", "refine.passes=9", "evaluation.split=valid", "coefficient=1"):
         other = Config.gather(sets=[text])
         assert other.base_fingerprint("prefix", {}) == config.base_fingerprint("prefix", {}), text
-    for text in ("seed=1", "dim=8", "backbone=transe", "base.epochs=9", "dtype=float32"):
+    for text in (
+        "seed=1",
+        "dim=8",
+        "backbone=transe",
+        "base.epochs=9",
+        "dtype=float32",
+        "evaluation.filter_splits=train",  # base stopping is judged by it
+    ):
         other = Config.gather(sets=[text])
         assert other.base_fingerprint("prefix", {}) != config.base_fingerprint("prefix", {}), text
 
@@ -235,3 +242,16 @@ def test_a_number_that_python_cannot_print_is_refused_in_a_file_too(tmp_path: Pa
     path.write_text("seed: 1\ndim: " + ":".join(["59"] * 10_000) + "\n")
     with pytest.raises(ConfigError, match="more than 64 bits"):
         Config.load(path)
+
+
+def test_the_base_of_paper_is_validated_every_epoch_and_that_of_practical_every_ten() -> None:
+    paper, practical = (Config(stream="ENTITY", preset=preset).base for preset in ("paper", "practical"))
+    assert (paper.learning_rate, paper.validate_every, paper.patience) == (1e-4, 1, 3)
+    assert (practical.learning_rate, practical.validate_every, practical.patience) == (1e-3, 10, 3)
+
+
+def test_whatever_selects_sees_validation_facts_and_no_test_fact_as_filter() -> None:
+    for asked, kept in (("[train, valid, test]", ("train", "valid")), ("train", ("train",)), ("test", ())):
+        config = Config.gather(sets=[f"evaluation.filter_splits={asked}"]).for_selection()
+        assert config.evaluation.split == ("valid",)
+        assert config.evaluation.filter_splits == kept

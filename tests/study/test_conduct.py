@@ -261,7 +261,7 @@ def test_multiples_of_an_inactive_coefficient_share_one_run(place: Path, executo
     plan = tiny_plan(place, methods=["replay", "meor"], multiples=[3, 1, 10], pairs=1)
     conduct(tiny_plan(place, methods=["replay"], pairs=1), out, means=Means(cache=place / "cache"))
     pair = out / "runs" / "ring-replay-complex-practical" / "pair-0"
-    write_balance(pair / "meor-test.balance.json", Balance(0.0, 1.0, 0.0, 64, 0))
+    write_balance(pair / "meor-test.balance.json", Balance(0.0, 1.0, 0.0, 64, 0, 1))
     found = conduct(plan, out, executor=executor, means=Means(cache=place / "cache"))
     assert found.failures == {}
     replay, *penalized = found.rows

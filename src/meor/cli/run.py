@@ -19,6 +19,7 @@ from meor.errors import ConfigError
 from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
 from meor.evaluation.budget import parse_bytes
 from meor.run.config import Config
+from meor.run.method import CONTROL
 from meor.run.runner import Resources
 from meor.run.session import start
 from meor.run.view import RunView
@@ -169,10 +170,14 @@ def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) ->
         console = Console()
         place = clipped_start(terminal(run), LONGEST)
         for split, named in found.items():
+            if split == CONTROL:
+                continue
             console.print(endpoint_table(f"{place}, {split} facts: mean reciprocal ranks", named))
             console.print(legend(named), highlight=False)
         if sampled := sample_note(RunView.open(run).config.evaluation.sample):
             console.print(sampled, highlight=False)
+        if told := found.get(CONTROL, {}).get("reason"):
+            console.print(Text(told, style="bold"))
         if any(at > 0 for at in RunView.open(run).admitted_at()):
             hint = f"{shell(['meor', 'audit', str(run)])} shows which newcomers displaced which answers."
             console.print(Text(hint), soft_wrap=True)

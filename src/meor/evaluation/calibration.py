@@ -66,7 +66,7 @@ class Calibrator:
 
     stream: Stream
     run: Address  # the pair's address: scale samples are those of training
-    filter_splits: tuple[Split, ...] = SPLITS
+    filter_splits: tuple[Split, ...] = SPLITS  # of ranks; a fit never sees a test fact
     scale_sample: int = SCALE_SAMPLE
     eta: float = ETA_MAD
     epsilon: float = EPSILON_TAU
@@ -95,7 +95,8 @@ class Calibrator:
     ) -> Calibration:
         """Fit the cohort of an update (Sec. Controls) and keep it beside the earlier ones."""
         summary = self.summary(update, model) if summary is None else summary
-        universe = self._universe(update, model)
+        judged_by = tuple(split for split in self.filter_splits if split is not Split.TEST)
+        universe = self._universe(update, model, judged_by)
         tried = [
             self._try(universe, occurrences(self.stream, update, side, Split.VALID), earlier, summary)
             for side in SIDES
@@ -116,7 +117,7 @@ class Calibrator:
     ) -> tuple[Ranks, ...]:
         """Ranks of calibrated scores after an update, one `Ranks` a side."""
         summary = self.summary(update, model) if summary is None else summary
-        universe = self._universe(update, model)
+        universe = self._universe(update, model, self.filter_splits)
         found = []
         for side in sides:
             asked = occurrences(self.stream, update, side, split, sample=sample)
@@ -124,8 +125,8 @@ class Calibrator:
             found.append(calibrated_ranks(universe, asked, affine))
         return tuple(found)
 
-    def _universe(self, update: int, model: Model) -> Universe:
-        known = EvaluationFilter.through(self.stream, update, self.filter_splits)
+    def _universe(self, update: int, model: Model, filter_splits: tuple[Split, ...]) -> Universe:
+        known = EvaluationFilter.through(self.stream, update, filter_splits)
         return Universe.of(model, self.stream.entity_counts[: update + 1], known)
 
     def _try(

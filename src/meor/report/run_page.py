@@ -24,6 +24,7 @@ from meor.report.words import (
 )
 from meor.run.config import PLACES, Config
 from meor.run.layout import ENDPOINTS
+from meor.run.method import CONTROL
 from meor.run.state import state_of
 from meor.run.view import RunView
 from meor.stream.sample import sample_note
@@ -43,7 +44,7 @@ def run_page(
     return Page(
         title=f"{shown_name(config.stream)}, {backbone_name(config.backbone)}, {method_name(config.method)}",
         kicker=f"Report of one run · preset {config.preset} · seed {config.seed}",
-        sentence=_sentence(split_name, split, told, counts),
+        sentence=_sentence(split_name, split, told, counts) + _uncontrolled(view),
         cards=endpoint_cards(split),
         sections=(
             _endpoint_section(split_name, split, config.evaluation.sample),
@@ -63,8 +64,16 @@ def _endpoints(view: RunView) -> tuple[str, Mapping[str, Any]]:
     if not view.has(ENDPOINTS):
         return "test", {}
     found = view.endpoints()
-    name = "test" if "test" in found or not found else next(iter(found))
+    ranked = [name for name in found if name != CONTROL]
+    name = "test" if "test" in ranked or not ranked else ranked[0]
     return name, found.get(name, {})
+
+
+def _uncontrolled(view: RunView) -> str:
+    """What must be said where a penalty was multiplied with 0 all the way."""
+    told = view.endpoints().get(CONTROL, {}) if view.has(ENDPOINTS) else {}
+    reason = str(told.get("reason", ""))
+    return f" {reason[0].upper()}{reason[1:]}." if reason else ""
 
 
 def _sentence(split_name: str, split: Mapping[str, Any], told: parts.Told, counts: list[int]) -> str:

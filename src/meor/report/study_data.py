@@ -16,8 +16,9 @@ from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
 from meor.study.cell import MARK
 from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
+from meor.study.control import NAMES
 from meor.study.effects import Comparison, MethodLevels, compare, levels
-from meor.study.paired_tables import NAMES, head_method
+from meor.study.paired_tables import head_method
 from meor.study.plan import FIRST_SELECTION_SEED, Study
 from meor.study.results import Results
 from meor.study.row_file import refuse_damaged_rows

@@ -18,6 +18,7 @@ from meor.report.study_effects import effects, frontier_section
 from meor.report.study_made import made, paper
 from meor.report.words import MEANING, backbone_name, interval, listed, method_name, number, plural
 from meor.run.view import RunView
+from meor.study.control import control_notes
 from meor.study.effects import MethodLevels
 from meor.study.partial import footnote, partial_endpoints
 from meor.study.rows import select
@@ -119,6 +120,10 @@ def _endpoints(data: StudyData) -> Section:
     blocks += [study_tables.with_sample(table, data.sample) for table in _absolute(data)]
     if marked := footnote(partial_endpoints(data.rows)):
         blocks.append(Prose(marked, "note"))
+    methods = list(dict.fromkeys(row.method for row in data.rows))
+    for setting in data.settings:
+        notes = control_notes(data.rows, [setting.group], setting.rule, methods)
+        blocks += [Prose(note, "missing") for note in notes]
     blocks.append(glossary(data))
     return Section("endpoints", "Endpoints", tuple(blocks))
 

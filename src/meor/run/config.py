@@ -127,6 +127,11 @@ class Evaluation(Section):
                 raise ValueError(f"{name} names something twice")
         return self
 
+    @property
+    def selection_filter(self) -> tuple[SplitName, ...]:
+        """By whose positives whatever selects is filtered: never by those of test facts (decision 15)."""
+        return tuple(name for name in self.filter_splits if name != "test")
+
     @model_serializer(mode="wrap")
     def _say_only_what_is_sampled(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Runs that rank everything keep the hash and the bytes they had before there was a sample.
@@ -153,6 +158,7 @@ class Config(Section):
     base: Base = Base()
     refine: Refine
     coefficient: Weight | None = None
+    coefficient_from: Positive = 1  # the first update at which a given coefficient acts
     coefficient_rule: Literal["balance", "validated"] = "balance"
     penalty: PenaltySettings = PenaltySettings()
     evaluation: Evaluation = Evaluation()
@@ -210,6 +216,11 @@ class Config(Section):
             lines.pop(key, None)
         return cls.resolve(given, path=path, lines=lines)
 
+    def for_selection(self) -> Config:
+        """The same run, to choose something by: validation facts alone, and no test fact as filter."""
+        judged = {"split": ("valid",), "filter_splits": self.evaluation.selection_filter}
+        return self.model_copy(update={"evaluation": self.evaluation.model_copy(update=judged)})
+
     def to_yaml(self) -> str:
         """The resolved settings, every default included; reading it back gives the same config."""
         return to_yaml(self.model_dump(mode="json"))
@@ -227,14 +238,19 @@ class Config(Section):
     def base_fingerprint(self, prefix_hash: str, versions: Mapping[str, str]) -> str:
         """What determines the base model: runs that agree on it share one."""
         shared = self.model_dump(mode="json", include={"backbone", "seed", "dim", "dtype", "base"})
+        shared["filter_splits"] = self.evaluation.selection_filter  # stopping is judged by them
         return _digest({**shared, "prefix_hash": prefix_hash, "versions": dict(versions)})
 
-    def replay_fingerprint(self, prefix_hash: str, base_sha256: str, versions: Mapping[str, str]) -> str:
-        """What determines the first replay update, which the methods of a pair balance against."""
+    def replay_fingerprint(
+        self, prefix_hash: str, before_sha256: Iterable[str], versions: Mapping[str, str]
+    ) -> str:
+        """What determines a replay update, which the methods of a pair balance against.
+
+        `before_sha256` is of the models it starts from: the base, and the one of the update before.
+        """
         shared = self.model_dump(mode="json", include={"backbone", "host", "seed", "dtype", "refine", "base"})
-        return _digest(
-            {**shared, "prefix_hash": prefix_hash, "base": base_sha256, "versions": dict(versions)}
-        )
+        before = list(before_sha256)
+        return _digest({**shared, "prefix_hash": prefix_hash, "before": before, "versions": dict(versions)})
 
 
 def _digest(content: Mapping[str, Any]) -> str:

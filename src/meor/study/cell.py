@@ -66,6 +66,14 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Weight:
+    """What multiplies a penalty, and from which update on."""
+
+    coefficient: float | None
+    begins: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """A row, or the reason why there is none."""
 
@@ -122,7 +130,7 @@ def _still_good(task: Task, say: Say) -> Row | None:
         return None
     if row is not None and task.cell.multiple is not None and read_balance(task.balance_file) is None:
         try:
-            _coefficient(task, _opened(task.cell.stream, task.data_dir), say)
+            _weight(task, _opened(task.cell.stream, task.data_dir), say)
         except MeorError as error:  # the row needs it no more
             say(f"{task.balance_file} cannot be made again: {error}")
     return row
@@ -136,10 +144,10 @@ def _made(task: Task, say: Say) -> Row:
         )
     stream = _opened(task.cell.stream, task.data_dir)
     task.folder.parent.mkdir(parents=True, exist_ok=True)
-    coefficient = _coefficient(task, stream, say)
-    if coefficient == 0.0 and task.cell.multiple is not None:
+    weight = _weight(task, stream, say)
+    if weight.coefficient == 0.0 and task.cell.multiple is not None:
         return _inactive(task, stream, say)
-    return _run(task, stream, coefficient, say)
+    return _run(task, stream, weight, say)
 
 
 def _inactive(task: Task, stream: Stream, say: Say) -> Row:
@@ -147,16 +155,16 @@ def _inactive(task: Task, stream: Stream, say: Say) -> Row:
     one = replace(task, cell=replace(task.cell, multiple=1.0))
     with FileLock(one.folder.with_name(f"{one.folder.name}.lock")):
         # What is wrong with this very cell was said when it was looked at first.
-        row = _still_good(one, say if one.cell != task.cell else len) or _run(one, stream, 0.0, say)
+        row = _still_good(one, say if one.cell != task.cell else len) or _run(one, stream, Weight(0.0), say)
     if task.cell == one.cell:
         return row
     return _kept(task, replace(row, multiple=task.cell.multiple))
 
 
-def _run(task: Task, stream: Stream, coefficient: float | None, say: Say) -> Row:
-    config = task.cell.config(task.plan, coefficient)
+def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
+    config = task.cell.config(task.plan, weight.coefficient, weight.begins)
     endpoints = _brought_to_the_end(task, config, stream, say)
-    row = _kept(task, _row(task, stream, endpoints, coefficient or 0.0))
+    row = _kept(task, _row(task, stream, endpoints, weight.coefficient or 0.0))
     if not task.keep_weights and task.cell.method != "replay":
         drop_weights(task.folder)
     return row
@@ -189,17 +197,19 @@ def _brought_to_the_end(task: Task, config: Config, stream: Stream, say: Say) ->
     return resume(task.folder, stream=stream, resources=resources)
 
 
-def _coefficient(task: Task, stream: Stream, say: Say) -> float | None:
+def _weight(task: Task, stream: Stream, say: Say) -> Weight:
     """What multiplies the penalty: a given number, or a multiple of the pair's balanced coefficient."""
     cell = task.cell
     if cell.method in UNPENALIZED:
-        return None
+        return Weight(None)
     if cell.coefficient is not None:
-        return cell.coefficient
+        return Weight(cell.coefficient)
     if not is_run(task.replay_folder):
         raise StudyError(f"{cell.name} starts from {cell.replay.name}, which failed.")
     found = kept_balance(task.balance_file, RunView.open(task.replay_folder), stream, cell.method, say)
-    return float((cell.multiple or 1.0) * found.coefficient)
+    if found.is_inactive:
+        return Weight(0.0)
+    return Weight(float((cell.multiple or 1.0) * found.coefficient), found.update)
 
 
 def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: float) -> Row:

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import MeorError
-from meor.objective.balance import Balance
-from meor.run.method import BALANCED_AT, balanced
+from meor.objective.balance import Balance, most_telling
+from meor.run.method import balanced
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.rows import Group
@@ -38,14 +38,22 @@ def read_balance(path: Path) -> Balance | None:
 def kept_balance(
     path: Path, replay: RunView, stream: Stream, method: str, say: Callable[[str], object] = lambda _: None
 ) -> Balance:
-    """The balance at the pair's replay model after update 1, made once and kept beside the runs."""
+    """The balance at the first update of the pair's replay run that has enough to balance by (decision 34).
+
+    Made once and kept beside the runs. Where no update has enough, its coefficient is 0.
+    """
     kept = read_balance(path)
     if kept is not None:
         return kept
     if path.is_file():
         say(f"{path} was changed, is damaged, or is an earlier version's; it is made again")
     config = replay.config.model_copy(update={"method": method})
-    found = balanced(config, stream, replay.model(BALANCED_AT))
+    asked: list[Balance] = []
+    for update in stream.updates:
+        asked.append(balanced(config, stream, update, replay.model))
+        if not asked[-1].is_inactive:
+            break
+    found = most_telling(asked)
     write_balance(path, found)
     return found
 

@@ -16,7 +16,7 @@ from meor.errors import MeorError, StudyError
 from meor.evaluation.rank import DEFAULT_MEMORY
 from meor.run.checkpoint import to_json
 from meor.run.disk import Disk, commit_file
-from meor.run.validated import MULTIPLES
+from meor.run.validated import end_of_grid
 from meor.stream.registry import check_there
 from meor.study.cell import MARK, Outcome, Task, finished
 from meor.study.coefficient import KeptBalance, read_balance
@@ -29,12 +29,13 @@ from meor.study.pairing import (
     method_cells,
     replay_cells,
     selection_cells,
+    trial_cells,
     validated_cells,
 )
 from meor.study.plan import VALIDATED, Study
 from meor.study.results import Results
 from meor.study.rows import RUNS, Row, rows_file
-from meor.study.selection import Choice, choose
+from meor.study.selection import Choice, choose, next_multiple
 
 RUNS_FOLDER = "runs"
 BALANCES = "balances.json"
@@ -48,8 +49,8 @@ class Observer:
     def stage(self, name: str, cells: int, total: int) -> None:
         """A stage begins, perhaps with no cell left to make.
 
-        `total` is how many cells the whole study has: at most so many until its last stage begins, which
-        knows the multiples that were chosen and the pairs that failed.
+        `total` is how many cells the whole study has. Before its last stage begins, which knows the multiples
+        that were chosen and the pairs that failed, it is a guess: larger multiples may be tried.
         """
 
     def cell(self, outcome: Outcome) -> None:
@@ -143,6 +144,10 @@ class _Conductor:
 
     def _stages(self, first: Sequence[Cell], second: Sequence[Cell]) -> None:
         if all(cell in self.rows for cell in (*first, *second)):
+            while more := self._larger():
+                self._recall(more)
+                if not all(cell in self.rows for cell in more):
+                    break
             self.choices = self._choices()
             self._recall(self._validated())
         rule = VALIDATED in self.plan.coefficient_rule
@@ -154,11 +159,24 @@ class _Conductor:
             self._stage("methods", ready, len(first) + len(ready) + later)
         if rule:
             self._write_part()
+            made = {*first, *ready}
+            while more := [cell for cell in self._larger() if cell not in made]:
+                made |= {*more}
+                self._stage("larger multiples", more, len(made) + later)
             self.choices = self._choices()
             self._tell(self.choices)
-            made = {*first, *ready}
             third = [cell for cell in self._validated() if cell not in made and self._has_replay(cell)]
             self._stage("validated", third, len(made) + len(third))
+
+    def _larger(self) -> list[Cell]:
+        """Selection goes beyond its first multiples while they are better, a multiple at a time."""
+        rows = [row for cell, row in self.rows.items() if cell.split == VALID]
+        return [
+            cell
+            for choice in self._choices()
+            if (multiple := next_multiple(rows, choice)) is not None
+            for cell in trial_cells(self.plan, choice.group, choice.method, multiple)
+        ]
 
     def _validated(self) -> list[Cell]:
         return validated_cells(self.plan, {(each.group, each.method): each.multiple for each in self.choices})
@@ -231,11 +249,8 @@ class _Conductor:
                     f"{choice.group}: no multiple of {choice.method} kept A_TN on validation facts; "
                     "coefficient 0"
                 )
-            elif choice.multiple == MULTIPLES[-1]:
-                self.observer.say(
-                    f"{choice.group}: {choice.method} takes the largest multiple on offer, "
-                    f"{choice.multiple:g}; a larger one may give more"
-                )
+            elif told := end_of_grid(choice.multiple, choice.candidates):
+                self.observer.say(f"{choice.group}: {choice.method} takes {told}")
 
     def _balances(self) -> tuple[KeptBalance, ...]:
         """What each pair's coefficients were made from; those of selection pairs count as well."""

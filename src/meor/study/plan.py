@@ -42,6 +42,7 @@ _OWNED = {
     "preset": _OR_OPTION.format("preset", "preset"),
     "seed": _BESIDE.format("first_seed"),
     "coefficient": _OR_OPTION.format("coefficient_rule", "rule"),
+    "coefficient_from": "leave it out; a coefficient acts from the update on that decides it",
     "coefficient_rule": _OR_OPTION.format("coefficient_rule", "rule"),
     "evaluation.split": "leave it out; test facts judge runs, validation facts choose multiples",
 }
@@ -215,14 +216,14 @@ class Study(BaseModel):
         method: str,
         seed: int,
         *,
-        split: str = "test",
         coefficient: float | None = None,
+        coefficient_from: int = 1,
     ) -> Config:
-        """The settings of one run."""
+        """The settings of one run, judged on test facts."""
         evaluation = self.settings.get("evaluation", {})
         if not isinstance(evaluation, dict):
             raise ConfigError("evaluation is a group of settings", remedy="Set e.g. evaluation.sides")
-        evaluation = {**evaluation, "split": [split]}
+        evaluation = {**evaluation, "split": ["test"]}
         return Config.gather(
             flags={
                 **self.settings,
@@ -234,6 +235,7 @@ class Study(BaseModel):
                 "seed": seed,
                 "evaluation": evaluation,
                 "coefficient": coefficient,
+                "coefficient_from": coefficient_from,
             },
             sets=self.sets,
         )

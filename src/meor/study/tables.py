@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from meor.objective.balance import ENOUGH, RECORDS
 from meor.stream.sample import sample_note
 from meor.study.coefficient import KeptBalance
+from meor.study.control import NAMES
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.paired_tables import (
-    NAMES,
     SOURCE,
     UNADJUSTED,
     ablation_table,
@@ -71,21 +72,24 @@ def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool) -> list[St
 def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> StudyTable:
     """The paper's diagnostic: active records among those that fix the coefficient, pair by pair."""
     lines: list[tuple[Value, ...]] = [
-        (f"{kept.group}, pair {kept.pair}", OURS, NAMES[kept.method], found.active, found.records,
-         found.coefficient, found.host_norm, found.penalty_norm)
+        (f"{kept.group}, pair {kept.pair}", OURS, NAMES[kept.method], found.update, found.active,
+         found.records, found.coefficient, found.host_norm, found.penalty_norm)
         for kept in balances
         for found in (kept.balance,)
     ]  # fmt: skip
     printed = paper_tables()["boundary"]
     if any(is_stream(stream, printed.stream) for stream in plan.stream):
         lines += [
-            (str(printed.stream), PAPER, NAMES[method], *cells, None, None, None)
+            (str(printed.stream), PAPER, NAMES[method], None, *cells, None, None, None)
             for method, cells in printed.rows.items()
         ]
     columns: dict[str, Kind] = {"Where": "text", "source": "text", "Method": "text"}
-    columns |= {"active": "count", "records": "count"}
+    columns |= {"update": "count", "active": "count", "records": "count"}
     columns |= dict.fromkeys(("balanced coefficient", "host gradient", "penalty gradient"), "coefficient")
-    note = "Counted at the end of update 1 trained as replay, over addressed eligible records."
+    note = (
+        f"Counted over at most {RECORDS:,} addressed eligible records, at the end of an update trained as "
+        f"replay: the first one with {ENOUGH} active, or else the one with most. The paper counts 64."
+    )
     title = "Active records where coefficients are balanced"
     return StudyTable("boundary", title, columns, tuple(lines), (note, SOURCE))
 
