@@ -30,8 +30,8 @@ def command(
     """Go on with a run that was stopped.
 
     It continues from the newest good checkpoint and ends with the bytes of a run that was never stopped.
-    Results and the vocabulary are made again where they do not match their recorded sha256; changed settings are
-    refused, and a changed log is kept. A complete run is left as it is.
+    Results and the vocabulary are made again where they do not match their recorded sha256; changed
+    settings are refused, and a changed log is kept. A complete run is left as it is.
     """
     console = Console(stderr=True)
     with watcher(console, quiet=quiet) as shown:
