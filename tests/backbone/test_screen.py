@@ -155,4 +155,5 @@ def test_lanes_hold_the_rows_and_infinity_behind_them():
     side_by_side = found.screened.transpose(0, 2, 1).reshape(-1, 3)
     assert np.array_equal(side_by_side[: len(row)], row.astype(np.float32))
     assert np.isinf(side_by_side[len(row) :]).all()
-    np.testing.assert_allclose(found.size, np.abs(row).sum(1), rtol=1e-14)
+    assert (found.size >= np.abs(row).sum(1)).all()  # a bound: rounding may not make it too small
+    np.testing.assert_allclose(found.size, np.abs(row).sum(1), rtol=1e-11)
