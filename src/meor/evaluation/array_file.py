@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +67,25 @@ def _read_safetensors(path: Path, name: str) -> Array:
             f"not a readable safetensors file ({_first_line(error)})", remedy="Save it again", path=path
         ) from None
     if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
-        tensor = tensor.to(torch.float64)  # bfloat16 and the like have no numpy counterpart
+        tensor = tensor.to(torch.float32)  # bfloat16 and the like have no numpy counterpart, and fit
+    elif tensor.numel():
+        return _mapped(path, chosen, tensor.numpy())
     return tensor.numpy()
+
+
+def _mapped(path: Path, name: str, like: Array) -> Array:
+    """A tensor as our own map of the file, which `release` can let go of."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        begin, _ = json.loads(file.read(size))[name]["data_offsets"]
+    return np.memmap(path, like.dtype, "r", 8 + size + begin, like.shape)
+
+
+def release(array: Array) -> None:
+    """Let go of the pages of a mapped file that were read; whoever reads them again maps them again."""
+    mapping = getattr(array, "_mmap", None)
+    if mapping is not None and hasattr(mapping, "madvise"):
+        mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def _first_line(error: Exception) -> str:
