@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import torch
 
 from meor.backbone.base import Model
-from meor.backbone.outrankers import outrankers
+from meor.backbone.outrankers import Outrankers, outrankers
 from meor.backbone.screen import Candidates, exact_scores
 from meor.evaluation.displacement import Displaced
 from meor.evaluation.endpoints import select
 from meor.evaluation.protocols import FilterPrefix, filter_parts
 from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
+from meor.evaluation.tally import queries, tile_slices, wide_rows
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
@@ -147,24 +147,41 @@ def newcomers_ahead(
     if not len(newcomers) or not len(chosen):
         return
     geometry = model.backbone.geometry
-    candidates = Candidates.prepare(geometry, _rows(model, newcomers), coarse=True)
     index = known.on(asked.side)
+    slices = list(tile_slices(model, newcomers.start, newcomers.stop))
+    kept = list(_prepared(model, slices)) if len(slices) == 1 else None
     block = int(np.clip(memory // (_BYTES_A_PAIR * len(newcomers)), 1, _LARGEST_BLOCK))
     for first in range(0, len(chosen), block):
         part = chosen[first : first + block]
         some = asked.select(part)
-        query = model.query_array(some.anchor, some.relation, some.side).astype(np.float64)
-        threshold = exact_scores(geometry, query, _rows(model, some.answer), np.arange(len(part)))
+        query = queries(model, some)
+        threshold = exact_scores(geometry, query, wide_rows(model, some.answer), np.arange(len(part)))
         begin, end = index.bounds(some.anchor, some.relation)
-        found = outrankers(candidates, query, threshold, begin, end, index.answer, offset=newcomers.start)
-        yield Ahead(part, found.start, found.column + newcomers.start, found.score)
+        yield _joined(
+            part,
+            [
+                (tile.start, outrankers(rows, query, threshold, begin, end, index.answer, offset=tile.start))
+                for tile, rows in kept or _prepared(model, slices)
+            ],
+        )
 
 
-def _rows(model: Model, ids: range | Ids) -> Floats:
-    chosen = (
-        model.entity[ids.start : ids.stop] if isinstance(ids, range) else model.entity[torch.from_numpy(ids)]
-    )
-    return np.ascontiguousarray(chosen.detach().cpu().numpy(), dtype=np.float64)
+def _prepared(model: Model, slices: Sequence[slice]) -> Iterator[tuple[slice, Candidates]]:
+    for tile in slices:
+        yield tile, Candidates.prepare(model.backbone.geometry, wide_rows(model, tile), coarse=True)
+
+
+def _joined(query: Ids, tiles: Sequence[tuple[int, Outrankers]]) -> Ahead:
+    """What was found in tiles of ascending ids, query by query."""
+    size = sum(np.diff(found.start) for _, found in tiles)
+    start = np.append(0, np.cumsum(size))
+    ids = np.concatenate([found.column + first for first, found in tiles])
+    score = np.concatenate([found.score for _, found in tiles])
+    if len(tiles) == 1:
+        return Ahead(query, start, ids, score)
+    of = np.concatenate([np.repeat(np.arange(len(query)), np.diff(found.start)) for _, found in tiles])
+    order = np.argsort(of, kind="stable")
+    return Ahead(query, start, ids[order], score[order])
 
 
 def _require_agreement(asked: Occurrences, query: Ids, found: Ids, counted: Ids) -> None:
