@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from meor.errors import MemoryBudgetError
-from meor.evaluation.budget import LARGEST_BLOCK, SMALLEST_BLOCK, RankingPlan
+from meor.evaluation.budget import LARGEST_BLOCK, SMALLEST_BLOCK, SMALLEST_TILE, RankingPlan
 
 ROOT = Path(__file__).parents[2]
 # Ranks random facts in a process of its own and prints by how much its memory grew at most, in bytes.
