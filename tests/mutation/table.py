@@ -17,7 +17,7 @@ TABLE = [
     ("study/bounds.py study/effects.py", "study/test_bounds.py study/test_effects.py", True),
     ("run/checkpoint.py", f"run/test_checkpoint.py {DAMAGE}", True),
     ("run/disk.py run/folder.py", f"run/test_folder.py {DAMAGE}", True),
-    ("host/adam.py host/refine.py", "host/test_refine.py", True),
+    ("host/adam.py host/refine.py", "host/test_adam.py host/test_refine.py", True),
     ("host/buffer.py", "golden host/test_buffer.py", True),
     ("host/negatives.py host/replay.py", "golden host/test_negatives.py host/test_replay.py", True),
 ]
