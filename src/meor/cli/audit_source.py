@@ -12,6 +12,7 @@ import pyarrow as pa
 from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
 from meor.evaluation.external import load_external, read_model
+from meor.heap import give_memory_back
 from meor.parquet import read_table
 from meor.run.disk import sha256_of
 from meor.run.layout import CONFIG, MANIFEST, MODEL, VOCABULARY, is_run, read_manifest, update_name
@@ -67,6 +68,7 @@ class Files:
 def given(stream: Stream, files: Files, through: int) -> Source:
     """One model for every update up to `through`: each update's universe leaves later entities out."""
     backbone, entity, relation, vocabulary = files.require_all()
+    give_memory_back()  # what reading the stream has freed, before the rows come
     model = load_external(stream, backbone, entity, relation, vocabulary, through=through, widen=False)
     named = {"entity": entity, "relation": relation, "vocabulary": vocabulary}
     digests = {name: sha256_of(path) for name, path in named.items()}

@@ -22,7 +22,7 @@ from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.typing import Floats, Ids
 
-TILE_BYTES = 2**26
+TILE_BYTES = 2**24
 """Of widened rows: more of them at a time would not be faster."""
 
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 64, 8192  # queries
