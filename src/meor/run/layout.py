@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -77,14 +78,14 @@ def remedy_for(path: Path, name: str) -> str:
 def write_vocabulary(stream: Stream, path: Path) -> None:
     """id, label, kind, admitted_at: entities, then relations, each numbered from 0."""
     kinds = (("entity", stream.entities), ("relation", stream.relations))
-    table = pa.table(
-        {
-            "id": pa.array([id for _, labels in kinds for id in range(len(labels))], pa.int64()),
-            "label": pa.array([label for _, labels in kinds for label in labels], pa.string()),
-            "kind": pa.array([kind for kind, labels in kinds for _ in range(len(labels))], pa.string()),
-            "admitted_at": pa.array([at for _, labels in kinds for at in labels.admitted_at], pa.int64()),
-        }
-    )
+    # Column by column of what is there already: lists of a million numbers would take more than the file.
+    columns = {
+        "id": [pa.array(np.arange(len(labels))) for _, labels in kinds],
+        "label": [pa.array(labels.labels, pa.string()) for _, labels in kinds],
+        "kind": [pa.repeat(kind, len(labels)) for kind, labels in kinds],
+        "admitted_at": [pa.array(labels.admitted_at, pa.int64()) for _, labels in kinds],
+    }
+    table = pa.table({name: pa.concat_arrays(parts) for name, parts in columns.items()})
     pq.write_table(table, path, compression="zstd")
 
 
