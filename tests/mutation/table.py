@@ -10,6 +10,7 @@ TABLE = [
     ("objective/scale.py objective/variants.py", "objective/test_scale.py objective/test_variants.py", True),
     ("objective/pressure.py", "objective/test_pressure.py properties/test_aggregate.py", True),
     ("objective/sparse.py", "objective/test_penalty.py", True),
+    ("objective/kernels.py", f"objective/test_pressure.py {PENALTY} properties/test_objective.py", True),
     ("objective", f"{PENALTY} properties/test_objective.py", True),
     ("evaluation/calibra*", "evaluation/test_calibration.py", True),
     ("evaluation/audit.py", "cli/test_audit.py", True),
