@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from meor.backbone import BACKBONES, Backbone, Model
-from meor.backbone.kernels import set_threads
 from meor.backbone.loss import Batch, Table
+from meor.compiled import set_threads
 from meor.errors import ConfigError, MeorError, NonFiniteError, RunError
 from meor.host.base import Plan, Update
 from meor.host.buffer import draw_buffer

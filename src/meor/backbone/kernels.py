@@ -17,22 +17,19 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numba
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
+
+from meor.compiled import fast_kernel, kernel, share
 
 COMPLEX: Final = 0
 PRODUCT: Final = 1
 TRANSLATION: Final = 2
 
-# Sums may be vectorised (reassociated) and fused, but NaN and infinity keep their meaning.
-FAST: Final = {"reassoc", "contract", "nsz"}
-
 Array = NDArray[Any]
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@fast_kernel
 def _form_query(form, tail_side, anchor, relation, out):
     width = anchor.shape[0]
     if form == COMPLEX:
@@ -52,7 +49,7 @@ def _form_query(form, tail_side, anchor, relation, out):
             out[i] = anchor[i] + sign * relation[i]
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@fast_kernel
 def _fold_query(form, tail_side, d_query, anchor, relation, d_anchor, d_relation):
     """Add the gradient of a query row to those of its anchor and relation rows."""
     width = anchor.shape[0]
@@ -78,7 +75,7 @@ def _fold_query(form, tail_side, d_query, anchor, relation, d_anchor, d_relation
             d_relation[i] += sign * d_query[i]
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@fast_kernel
 def _score(form, query, row, gamma):
     total = query[0] * 0
     if form == TRANSLATION:
@@ -90,12 +87,12 @@ def _score(form, query, row, gamma):
     return total
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@fast_kernel
 def _sign(value):
     return (1.0 if value > 0 else 0.0) - (1.0 if value < 0 else 0.0)
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@fast_kernel
 def _pull_query(form, weight, query, row, d_query):
     """d_query += weight * ds/dquery."""
     if form == TRANSLATION:
@@ -106,7 +103,7 @@ def _pull_query(form, weight, query, row, d_query):
             d_query[i] += weight * row[i]
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@fast_kernel
 def _pull_row(form, weight, query, row, d_row):
     """d_row += weight * ds/drow."""
     if form == TRANSLATION:
@@ -117,12 +114,12 @@ def _pull_row(form, weight, query, row, d_row):
             d_row[i] += weight * query[i]
 
 
-@njit(cache=True)
+@kernel
 def _softplus(x):
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-@njit(cache=True)
+@kernel
 def _sigmoid(x):
     if x >= 0:
         return 1.0 / (1.0 + math.exp(-x))
@@ -130,11 +127,11 @@ def _sigmoid(x):
     return e / (1.0 + e)
 
 
-@njit(cache=True, parallel=True, fastmath=FAST)
-def _sweep_facts(form, gamma, entity, relation, fact, negative, replaced, scratch, weight, loss):
+@fast_kernel
+def _sweep_facts(begin, end, form, gamma, entity, relation, fact, negative, replaced, scratch, weight, loss):
     n_facts, n_negatives = negative.shape
     width = entity.shape[1]
-    for b in prange(n_facts):
+    for b in range(begin, end):
         head, rel, tail = fact[b, 0], fact[b, 1], fact[b, 2]
         query_tail, query_head = scratch[0, b], scratch[1, b]
         d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
@@ -165,7 +162,7 @@ def _sweep_facts(form, gamma, entity, relation, fact, negative, replaced, scratc
         _fold_query(form, False, d_query_head, entity[tail], relation[rel], d_tail, d_rel)
 
 
-@njit(cache=True)
+@kernel
 def _group(target, first, n_rows, start, entry):
     """Counting sort: the entries of each trainable row, in the order they stand in the batch."""
     start[: n_rows + 1] = 0
@@ -185,11 +182,11 @@ def _group(target, first, n_rows, start, entry):
     start[0] = 0
 
 
-@njit(cache=True, parallel=True, fastmath=FAST)
-def _sweep_rows(form, entity, first, start, entry, replaced, scratch, weight, gradient):
+@fast_kernel
+def _sweep_rows(begin, end, form, entity, first, start, entry, replaced, scratch, weight, gradient):
     n_negatives = replaced.shape[1]
     slots = n_negatives + 3
-    for row in prange(gradient.shape[0]):
+    for row in range(begin, end):
         own = gradient[row]
         own[:] = 0
         for p in range(start[row], start[row + 1]):
@@ -205,9 +202,9 @@ def _sweep_rows(form, entity, first, start, entry, replaced, scratch, weight, gr
                     own[i] += folded[i]
 
 
-@njit(cache=True, parallel=True, fastmath=FAST)
-def _sweep_relations(start, entry, scratch, gradient):
-    for row in prange(gradient.shape[0]):
+@fast_kernel
+def _sweep_relations(begin, end, start, entry, scratch, gradient):
+    for row in range(begin, end):
         own = gradient[row]
         own[:] = 0
         for p in range(start[row], start[row + 1]):
@@ -263,18 +260,41 @@ def fused_link_loss(
     """
     n_facts, n_negatives = negative.shape
     space = _workspace(n_facts, entity.shape[1], n_negatives, entity.dtype)
-    _sweep_facts(
-        form, gamma, entity, relation, fact, negative, replaced, space.scratch, space.weight, space.loss
+    share(
+        _sweep_facts,
+        n_facts,
+        form,
+        gamma,
+        entity,
+        relation,
+        fact,
+        negative,
+        replaced,
+        space.scratch,
+        space.weight,
+        space.loss,
     )
     if len(entity_gradient):
         target = np.concatenate([negative, fact[:, 2:], fact[:, :1], fact[:, 2:]], axis=1).ravel()
         first = len(entity) - len(entity_gradient)
         start, entry = _grouped(target, first, len(entity_gradient))
-        _sweep_rows(form, entity, first, start, entry, replaced, space.scratch, space.weight, entity_gradient)
+        share(
+            _sweep_rows,
+            len(entity_gradient),
+            form,
+            entity,
+            first,
+            start,
+            entry,
+            replaced,
+            space.scratch,
+            space.weight,
+            entity_gradient,
+        )
     if len(relation_gradient):
         first = len(relation) - len(relation_gradient)
         start, entry = _grouped(np.ascontiguousarray(fact[:, 1]), first, len(relation_gradient))
-        _sweep_relations(start, entry, space.scratch, relation_gradient)
+        share(_sweep_relations, len(relation_gradient), start, entry, space.scratch, relation_gradient)
     return float(space.loss.sum() / n_facts)
 
 
@@ -285,10 +305,10 @@ def _grouped(target: Array, first: int, n_rows: int) -> tuple[Array, Array]:
     return start, entry
 
 
-@njit(cache=True, parallel=True)
-def adam_step(value, gradient, mean, square, beta1, beta2, step_size, root_correction, epsilon):
+@kernel
+def adam_rows(begin, end, value, gradient, mean, square, beta1, beta2, step_size, root_correction, epsilon):
     """One Adam step in place. Element by element, so any division of the work gives the same bits."""
-    for row in prange(value.shape[0]):
+    for row in range(begin, end):
         for i in range(value.shape[1]):
             g = gradient[row, i]
             m = beta1 * mean[row, i] + (1.0 - beta1) * g
@@ -296,8 +316,3 @@ def adam_step(value, gradient, mean, square, beta1, beta2, step_size, root_corre
             mean[row, i] = m
             square[row, i] = v
             value[row, i] -= step_size * m / (math.sqrt(v) / root_correction + epsilon)
-
-
-def set_threads(count: int) -> None:
-    """Threads of the kernels; results do not depend on it."""
-    numba.set_num_threads(min(count, int(numba.config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]

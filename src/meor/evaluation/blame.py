@@ -14,12 +14,13 @@ import numpy as np
 import torch
 
 from meor.backbone.base import Model
-from meor.backbone.outrankers import outrankers
-from meor.backbone.screen import Candidates, exact_scores
 from meor.evaluation.displacement import Displaced
 from meor.evaluation.endpoints import select
 from meor.evaluation.protocols import FilterPrefix, filter_parts
 from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
+from meor.search.outrankers import outrankers
+from meor.search.queries import Known, Queries
+from meor.search.screen import Candidates, exact_scores
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
@@ -155,8 +156,9 @@ def newcomers_ahead(
         some = asked.select(part)
         query = model.query_array(some.anchor, some.relation, some.side).astype(np.float64)
         threshold = exact_scores(geometry, query, _rows(model, some.answer), np.arange(len(part)))
-        begin, end = index.bounds(some.anchor, some.relation)
-        found = outrankers(candidates, query, threshold, begin, end, index.answer, offset=newcomers.start)
+        of = Known(*index.bounds(some.anchor, some.relation), index.answer)
+        queries = Queries.prepare(geometry, query, some.answer, of, threshold, coarse=True)
+        found = outrankers(candidates, queries, offset=newcomers.start)
         yield Ahead(part, found.start, found.column + newcomers.start, found.score)
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numba import njit, prange
 
 from meor.backbone.base import GAMMA, Geometry, Model
-from meor.backbone.counting import count_range
-from meor.backbone.screen import Candidates, Questions, exact_scores
+from meor.compiled import kernel, share
 from meor.errors import NonFiniteError
 from meor.evaluation.rank import Ranks
+from meor.search.counting import count_range
+from meor.search.queries import Known, Queries
+from meor.search.screen import Candidates
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.typing import Floats, Ids
@@ -69,14 +70,12 @@ class Universe:
     def cohort_of(self, entity: Ids) -> Ids:
         return np.searchsorted(np.array(self.bounds[1:]), entity, side="right")
 
-    def questions(self, asked: Occurrences) -> tuple[Questions, Floats]:
-        """Queries with their known answers, and the exact score of each answer."""
+    def queries(self, asked: Occurrences) -> Queries:
+        """Queries with their known answers, each asking for the exact score of its answer."""
         row = self.model.query_array(asked.anchor, asked.relation, asked.side)
-        query = np.ascontiguousarray(row, dtype=np.float64)
         index = self.known.on(asked.side)
-        start, end = index.bounds(asked.anchor, asked.relation)
-        answer_score = exact_scores(self.candidates.geometry, query, self.candidates.row, asked.answer)
-        return Questions(query, asked.answer, start, end, index.answer), answer_score
+        known = Known(*index.bounds(asked.anchor, asked.relation), index.answer)
+        return Queries.for_answers(self.candidates, row, asked.answer, known)
 
     def threshold(
         self, own_alpha: Floats, own_offset: Floats, alpha: Floats, offset: Floats, answer_score: Floats
@@ -101,28 +100,28 @@ def cohort_counts(universe: Universe, asked: Occurrences, affine: Affine) -> Ids
     for first in range(0, len(asked), BLOCK * 16):
         part = np.arange(first, min(first + BLOCK * 16, len(asked)))
         some = asked.select(part)
-        questions, answer_score = universe.questions(some)
+        queries = universe.queries(some)
         mine = affine.select(part)
         row, own = np.arange(len(part)), universe.cohort_of(some.answer)
         own_alpha, own_offset = mine.alpha[row, own], mine.offset[row, own]
         for cohort in range(universe.n_cohorts):
             begin, end = universe.bounds[cohort], universe.bounds[cohort + 1]
             needed = universe.threshold(
-                own_alpha, own_offset, mine.alpha[:, cohort], mine.offset[:, cohort], answer_score
+                own_alpha, own_offset, mine.alpha[:, cohort], mine.offset[:, cohort], queries.threshold
             )
-            tally, _ = count_range(universe.candidates, questions, needed, begin, end)
+            tally, _ = count_range(universe.candidates, queries.asking(needed), begin, end)
             ahead[part, cohort] = tally[:, 0] + tally[:, 1]
     return ahead
 
 
-@njit(cache=True, parallel=True)
-def _count_above(tile, first, threshold_QT, start, end, known, count_QT):
+@kernel
+def _count_above(begin, end, tile, first, threshold_QT, known, count_QT):
     """[Q, T] candidates of a tile above each threshold; known answers do not count."""
-    for q in prange(tile.shape[0]):
+    for q in range(begin, end):
         line = tile[q]
-        for at in range(start[q], end[q]):
-            if first <= known[at] < first + len(line):
-                line[known[at] - first] = -np.inf
+        for at in range(known.start[q], known.end[q]):
+            if first <= known.id[at] < first + len(line):
+                line[known.id[at] - first] = -np.inf
         for t in range(threshold_QT.shape[1]):
             needed, number = threshold_QT[q, t], 0
             for c in range(len(line)):
@@ -132,7 +131,7 @@ def _count_above(tile, first, threshold_QT, start, end, known, count_QT):
 
 def counts_under(
     universe: Universe,
-    questions: Questions,
+    queries: Queries,
     cohort: int,
     threshold_QT: Floats,
     *,
@@ -147,16 +146,9 @@ def counts_under(
     needed_QT = np.nextafter(threshold_QT, -np.inf) if inclusive else threshold_QT
     rows = universe.model.entity[begin:end].double()
     backbone = universe.model.backbone
-    for first in range(0, len(questions), BLOCK):
-        part = slice(first, min(first + BLOCK, len(questions)))
-        tile = backbone.compare_all(torch.from_numpy(questions.query[part]), rows).numpy() - universe.constant
-        _count_above(
-            tile,
-            begin,
-            needed_QT[part],
-            questions.known_start[part],
-            questions.known_end[part],
-            questions.known_id,
-            count[part],
-        )
+    for first in range(0, len(queries), BLOCK):
+        part = slice(first, min(first + BLOCK, len(queries)))
+        tile = backbone.compare_all(torch.from_numpy(queries.row[part]), rows).numpy() - universe.constant
+        known = queries.known.select(part)
+        share(_count_above, len(tile), tile, begin, needed_QT[part], known, count[part])
     return count

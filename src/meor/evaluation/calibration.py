@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry, Model
 from meor.cohort.newcomers import SCALE_SAMPLE, build_cohort
+from meor.compiled import share
 from meor.evaluation.calibrated_rank import Affine, Universe, calibrated_ranks, cohort_counts, counts_under
 from meor.evaluation.calibration_grid import GRID, LEVELS, Fit, Tried, choose, grid_at
 from meor.evaluation.rank import Ranks
@@ -81,7 +82,8 @@ class Calibrator:
             query[side::2] = model.query_array(fact[:, side.anchor_column], fact[:, 1], side)
         rows = np.ascontiguousarray(model.entity[: cohort.n_old].detach().cpu().numpy(), dtype=np.float64)
         score = np.zeros(cohort.scale.shape)
-        exact_columns(model.backbone.geometry is Geometry.DOT, query, rows, cohort.scale, score)
+        is_dot = model.backbone.geometry is Geometry.DOT
+        share(exact_columns, len(cohort), is_dot, query, rows, cohort.scale, score)
         tau = scales(
             score, cohort.scale_size, cohort.relation, cohort.side, eta=self.eta, epsilon=self.epsilon
         ).tau
@@ -166,7 +168,7 @@ def _historical_ranks(universe: Universe, asked: Occurrences, affine: Affine, ta
     """[H, T] only the newcomers move: the old part is counted once."""
     newest = universe.n_cohorts - 1
     old = cohort_counts(universe, asked, affine)[:, :newest].sum(1)
-    questions, answer_score = universe.questions(asked)
+    queries = universe.queries(asked)
     row, own = np.arange(len(asked)), universe.cohort_of(asked.answer)
     alpha, offset = grid_at(tau)
     needed = universe.threshold(
@@ -174,16 +176,16 @@ def _historical_ranks(universe: Universe, asked: Occurrences, affine: Affine, ta
         affine.offset[row, own][:, None],
         alpha,
         offset,
-        answer_score[:, None],
+        queries.threshold[:, None],
     )
-    ahead = counts_under(universe, questions, newest, needed, inclusive=False)
+    ahead = counts_under(universe, queries, newest, needed, inclusive=False)
     return np.asarray(1 + old[:, None] + ahead, dtype=np.int64)
 
 
 def _target_ranks(universe: Universe, asked: Occurrences, affine: Affine, tau: Floats) -> tuple[Ids, Ids]:
     """[N, T] and [N] raw: the answer moves with its cohort, whose own order no transform changes."""
     newest = universe.n_cohorts - 1
-    questions, answer_score = universe.questions(asked)
+    queries = universe.queries(asked)
     among = cohort_counts(universe, asked, Affine(np.ones_like(affine.alpha), np.zeros_like(affine.offset)))
     alpha, offset = grid_at(tau)
     rank = 1 + np.repeat(among[:, newest:], len(GRID), axis=1)
@@ -193,9 +195,9 @@ def _target_ranks(universe: Universe, asked: Occurrences, affine: Affine, tau: F
             offset,
             affine.alpha[:, cohort, None],
             affine.offset[:, cohort, None],
-            answer_score[:, None],
+            queries.threshold[:, None],
         )
-        rank += counts_under(universe, questions, cohort, needed, inclusive=True)
+        rank += counts_under(universe, queries, cohort, needed, inclusive=True)
     return rank, 1 + among.sum(1)
 
 

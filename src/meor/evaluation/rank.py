@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meor.backbone import Geometry, Model
-from meor.backbone.counting import count_range
-from meor.backbone.screen import TILE_CANDIDATES, TILE_QUERIES, Candidates, Questions, exact_scores
 from meor.errors import MemoryBudgetError, NonFiniteError
+from meor.search.counting import count_range
+from meor.search.queries import Known, Queries
+from meor.search.screen import TILE_CANDIDATES, TILE_QUERIES, Candidates, exact_scores
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
@@ -198,12 +199,11 @@ def _tally(
     for first in range(0, len(asked), block):
         part = slice(first, first + block)
         some = asked.select(np.arange(first, min(first + block, len(asked))))
-        query = _queries(model, some)
-        questions = Questions(query, some.answer, start[part], end[part], known.on(asked.side).answer)
-        threshold = exact_scores(geometry, query, entity, some.answer)
-        _require_finite(np.isfinite(threshold), some)
+        answers = Known(start[part], end[part], known.on(asked.side).answer)
+        queries = Queries.for_answers(candidates, _queries(model, some), some.answer, answers)
+        _require_finite(np.isfinite(queries.threshold), some)
         for tally, (low, high) in zip(tallies, ranges, strict=True):
-            tally[part], healthy = count_range(candidates, questions, threshold, low, high)
+            tally[part], healthy = count_range(candidates, queries, low, high)
             if healthy is not None:
                 _require_finite(healthy, some)
     return tallies

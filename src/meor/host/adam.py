@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from meor.backbone.kernels import adam_step
+from meor.backbone.kernels import adam_rows
+from meor.compiled import share
 
 
 class Adam:
@@ -43,7 +44,9 @@ class Adam:
                 continue
             mean, square = self._mean[name], self._square[name]
             if parameter.device.type == "cpu":
-                adam_step(
+                share(
+                    adam_rows,
+                    len(parameter),
                     parameter.data.numpy(),
                     parameter.grad.numpy(),
                     mean.numpy(),

@@ -1,6 +1,6 @@
 """What is constant while old rows are frozen: query rows, answer scores, tau_x and every old reference.
 
-Computed once an update (decision 28). A score is the exact float64 sum of `backbone.screen`, which depends
+Computed once an update (decision 28). A score is the exact float64 sum of `search.screen`, which depends
 on two rows alone; so computing one occurrence again, in any company, gives the same bits.
 """
 
@@ -14,13 +14,15 @@ import torch
 from torch import Tensor
 
 from meor.backbone.base import Backbone, Geometry
-from meor.backbone.clumps import Clumps
-from meor.backbone.outrankers import Queries, outrankers
-from meor.backbone.screen import Candidates, exact_scores
 from meor.cohort.newcomers import Cohort
+from meor.compiled import share
 from meor.objective.comparison import Comparison, require_finite
 from meor.objective.kernels import exact_columns, reference_pressures
 from meor.objective.scale import Scale, scales
+from meor.search.clumps import Clumps
+from meor.search.outrankers import outrankers
+from meor.search.queries import Known, Queries
+from meor.search.screen import Candidates, exact_scores
 from meor.typing import SIDES, Floats, Ids
 
 
@@ -39,8 +41,7 @@ class Frozen:
     """Constants of every occurrence of an update."""
 
     geometry: Geometry
-    queries: Queries  # [X, W]
-    answer_score: Floats  # [X] exact (TransE: without its constant)
+    queries: Queries  # [X, W], each asking for the exact score of its answer (TransE: without its constant)
     scale: Scale
     reference: Floats  # [X] the mean old reference; 0 where nothing is subtracted or nobody is eligible
     dropped: int  # entries of borrowed references that were no candidates (shuffled only)
@@ -54,15 +55,17 @@ def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation:
     query_XW = _query_rows(cohort, backbone, entity, relation)
     old_EW = np.ascontiguousarray(entity[: cohort.n_old].detach().cpu().double().numpy())
     score_XK = np.zeros(cohort.scale.shape)
-    exact_columns(backbone.geometry is Geometry.DOT, query_XW, old_EW, cohort.scale, score_XK)
+    is_dot = backbone.geometry is Geometry.DOT
+    share(exact_columns, len(cohort), is_dot, query_XW, old_EW, cohort.scale, score_XK)
     require_finite(cohort, score_XK, everyone)
     answer_score = exact_scores(backbone.geometry, query_XW, old_EW, cohort.answer)
     require_finite(cohort, answer_score, everyone)
     scale = scales(
         score_XK, cohort.scale_size, cohort.relation, cohort.side, eta=settings.eta, epsilon=settings.epsilon
     )
-    queries = Queries.prepare(backbone.geometry, query_XW, coarse=True)
-    frozen = Frozen(backbone.geometry, queries, answer_score, scale, np.zeros(len(cohort)), 0)
+    known = Known(cohort.known_start, cohort.known_end, cohort.known)
+    queries = Queries.prepare(backbone.geometry, query_XW, cohort.answer, known, answer_score, coarse=True)
+    frozen = Frozen(backbone.geometry, queries, scale, np.zeros(len(cohort)), 0)
     if not comparison.variant.centered:
         return frozen
     return _with_references(comparison, frozen, old_EW)
@@ -98,21 +101,20 @@ def _with_references(comparison: Comparison, frozen: Frozen, old_EW: Floats) -> 
 def _mean_pressures(comparison: Comparison, frozen: Frozen, old: Candidates, part: Ids) -> tuple[Floats, int]:
     """The mean old reference (Eq. old-reference) of a few occurrences, and how many entries were dropped."""
     cohort, settings = comparison.cohort, comparison.settings
-    known = cohort.known_start[part], cohort.known_end[part], cohort.known
-    answer_score = frozen.answer_score[part]
-    above = outrankers(old, frozen.queries.select(part), answer_score, *known)
+    queries = frozen.queries.select(part)
+    above = outrankers(old, queries)
     of = np.repeat(np.arange(len(part)), np.diff(above.start))
     require_finite(cohort, above.score, part[of])
-    gap = (above.score - answer_score[of]) / frozen.scale.tau[part][of]
+    gap = (above.score - queries.threshold[of]) / frozen.scale.tau[part][of]
     drawn = comparison.references.draw(comparison.partner[part]).id
     out_QJ3 = np.empty((len(part), settings.draws, 3))
-    reference_pressures(
+    found = above.start, above.column, gap
+    share(
+        reference_pressures,
+        len(part),
         drawn,
-        above.start,
-        above.column,
-        gap,
-        cohort.answer[part],
-        *known,
+        *found,
+        queries.asked,
         cohort.n_old,
         settings.beta,
         out_QJ3,

@@ -11,29 +11,28 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
 
-from meor.backbone.kernels import FAST
-from meor.backbone.screen import exact
+from meor.compiled import fast_kernel, kernel
 from meor.objective.pressure import SHIFT_ABOVE
+from meor.search.screen import exact
 
 
-@njit(cache=True, parallel=True)
-def exact_columns(is_dot, query_QW, row_EW, column_QK, score_QK):
+@kernel
+def exact_columns(begin, end, is_dot, query_QW, row_EW, column_QK, score_QK):
     """Defined float64 scores of each query against its own list of candidates (-1: none, left as is)."""
-    for q in prange(query_QW.shape[0]):
+    for q in range(begin, end):
         for k in range(column_QK.shape[1]):
             if column_QK[q, k] >= 0:
                 score_QK[q, k] = exact(is_dot, query_QW[q], row_EW[column_QK[q, k]])
 
 
-@njit(cache=True, inline="always")
+@kernel
 def _smooth(total, size, shift, beta):
     """U_beta from the sum of expm1(beta z - shift) over the whole multiset."""
     return (shift + math.log1p(total / size)) / beta
 
 
-@njit(cache=True)
+@kernel
 def _fill_gaps(gap, column, value, answer, known):
     """Gaps by old entity: positive above the answer, 0 below it, -1 where it is no candidate of x."""
     gap[:] = 0.0
@@ -45,7 +44,7 @@ def _fill_gaps(gap, column, value, answer, known):
             gap[entity] = -1.0
 
 
-@njit(cache=True)
+@kernel
 def _press(gap, drawn, beta, out):
     """U_beta, V and size of one drawn multiset; -1 is a place without an entity."""
     size, active, peak = 0, 0, 0.0
@@ -64,40 +63,35 @@ def _press(gap, drawn, beta, out):
     out[2] = size
 
 
-@njit(cache=True, parallel=True)
-def reference_pressures(
-    draw_QJN, start, column, value, answer, known_start, known_end, known, n_old, beta, out_QJ3
-):
+@kernel
+def reference_pressures(begin, end, drawn_QJN, start, column, gap_value, asked, n_old, beta, out_QJ3):
     """U_beta, V and size of every drawn multiset. Entries that are no candidates of x are left out."""
-    for q in prange(draw_QJN.shape[0]):
-        gap = np.empty(n_old, np.float64)
+    gap = np.empty(n_old, np.float64)
+    for q in range(begin, end):
         own = slice(start[q], start[q + 1])
-        _fill_gaps(gap, column[own], value[own], answer[q], known[known_start[q] : known_end[q]])
-        for j in range(draw_QJN.shape[1]):
-            _press(gap, draw_QJN[q, j], beta, out_QJ3[q, j])
+        known = asked.known_id[asked.known_start[q] : asked.known_end[q]]
+        _fill_gaps(gap, column[own], gap_value[own], asked.answer[q], known)
+        for j in range(drawn_QJN.shape[1]):
+            _press(gap, drawn_QJN[q, j], beta, out_QJ3[q, j])
 
 
-@njit(cache=True)
-def _smooth_and_slope(gap, size, beta, slope):
+@kernel
+def _smooth_and_slope(gap, peak, size, beta, slope):
     """U_beta of `size` candidates of whom the given ones outrank, and dU/dz of each."""
-    if len(gap) == 0:
-        return 0.0
-    shift = max(beta * gap.max() - SHIFT_ABOVE, 0.0)
+    shift = max(beta * peak - SHIFT_ABOVE, 0.0)
     total = (size - len(gap)) * math.expm1(-shift)
     for i in range(len(gap)):
         grown = math.expm1(beta * gap[i] - shift)
         slope[i] = grown + 1.0
         total += grown
-    slope /= size + total
+    for i in range(len(gap)):
+        slope[i] /= size + total
     return _smooth(total, size, shift, beta)
 
 
-@njit(cache=True)
-def _maximum_and_slope(gap, slope):
+@kernel
+def _maximum_and_slope(gap, peak, slope):
     """V, and dV/dz: ties share it evenly."""
-    if len(gap) == 0:
-        return 0.0
-    peak = gap.max()
     ties = 0
     for i in range(len(gap)):
         ties += gap[i] == peak
@@ -106,24 +100,30 @@ def _maximum_and_slope(gap, slope):
     return peak
 
 
-@njit(cache=True, parallel=True)
-def newcomer_pressures(start, score, answer_score, tau, size, beta, is_smooth, value_Q, weight):
+@kernel
+def newcomer_pressures(begin, end, start, score, answer_score, tau, size, beta, is_smooth, value_Q, weight):
     """U_beta or V of the newcomers, and its derivative by each outranker's score."""
-    for q in prange(len(value_Q)):
-        own = slice(start[q], start[q + 1])
-        gap = (score[own] - answer_score[q]) / tau[q]
-        if is_smooth:
-            value_Q[q] = _smooth_and_slope(gap, size[q], beta, weight[own])
+    for q in range(begin, end):
+        gap = np.empty(start[q + 1] - start[q], np.float64)
+        slope = weight[start[q] : start[q + 1]]
+        peak = 0.0
+        for i in range(len(gap)):
+            gap[i] = (score[start[q] + i] - answer_score[q]) / tau[q]
+            peak = max(peak, gap[i])
+        if len(gap) == 0:
+            value_Q[q] = 0.0
+        elif is_smooth:
+            value_Q[q] = _smooth_and_slope(gap, peak, size[q], beta, slope)
         else:
-            value_Q[q] = _maximum_and_slope(gap, weight[own])
-        weight[own] /= tau[q]
+            value_Q[q] = _maximum_and_slope(gap, peak, slope)
+        for i in range(len(slope)):
+            slope[i] /= tau[q]
 
 
-@njit(cache=True)
-def by_row(start, column, slope_Q, row_start, query, entry):
-    """Turn outrankers by query into outrankers by newcomer; queries without slope are left out."""
+@kernel
+def by_row(start, column, active, row_start, query, entry):
+    """Turn outrankers by query into outrankers by newcomer; only active queries count."""
     row_start[:] = 0
-    active = np.flatnonzero(slope_Q)
     for q in active:
         for at in range(start[q], start[q + 1]):
             row_start[column[at] + 1] += 1
@@ -135,27 +135,39 @@ def by_row(start, column, slope_Q, row_start, query, entry):
             query[put] = q
             entry[put] = at
             row_start[column[at]] += 1
-    row_start[1:] = row_start[:-1].copy()
+    for row in range(len(row_start) - 1, 0, -1):
+        row_start[row] = row_start[row - 1]
     row_start[0] = 0
 
 
-@njit(cache=True, parallel=True, fastmath=FAST)
+@fast_kernel
 def add_row_gradients(
-    is_dot, touched, row_start, query, entry, weight, slope_Q, query_XW, place_Q, row_NW, gradient_NW
+    begin,
+    end,
+    is_dot,
+    touched,
+    row_start,
+    query,
+    entry,
+    weight,
+    slope_Q,
+    query_XW,
+    place_Q,
+    row_NW,
+    gradient_NW,
 ):
     """Add d loss / d newcomer rows that are touched at all, each summing its queries in order."""
-    for block in prange((len(touched) + 15) // 16):
-        own = np.empty(row_NW.shape[1], gradient_NW.dtype)
-        for row in touched[16 * block : 16 * block + 16]:
-            own[:] = 0
-            for at in range(row_start[row], row_start[row + 1]):
-                q = query[at]
-                _pull(is_dot, slope_Q[q] * weight[entry[at]], query_XW[place_Q[q]], row_NW[row], own)
-            for i in range(own.shape[0]):
-                gradient_NW[row, i] += own[i]
+    own = np.empty(row_NW.shape[1], gradient_NW.dtype)
+    for row in touched[begin:end]:
+        own[:] = 0
+        for at in range(row_start[row], row_start[row + 1]):
+            q = query[at]
+            _pull(is_dot, slope_Q[q] * weight[entry[at]], query_XW[place_Q[q]], row_NW[row], own)
+        for i in range(own.shape[0]):
+            gradient_NW[row, i] += own[i]
 
 
-@njit(cache=True, fastmath=FAST)
+@fast_kernel
 def _pull(is_dot, factor, query, row, own):
     """own += factor * ds/drow."""
     if is_dot:

@@ -118,7 +118,7 @@ class Penalty:
         score_QN = backbone.compare_all(torch.from_numpy(frozen.queries.row[index]).to(rows), rows)
         require_finite(cohort, score_QN.detach().double().cpu().numpy(), index)
         # Exact scores leave TransE's constant out.
-        answer = frozen.answer_score[index] + (GAMMA if backbone.geometry is Geometry.L1 else 0.0)
+        answer = frozen.queries.threshold[index] + (GAMMA if backbone.geometry is Geometry.L1 else 0.0)
         answer_Q, tau_Q, reference_Q = (
             torch.from_numpy(part).to(rows)
             for part in (answer, frozen.scale.tau[index], frozen.reference[index])

@@ -60,4 +60,4 @@ def penalty_records(comparison: Comparison, model: Model) -> Records:
         part = index[begin : begin + size]
         new[part] = sparse_pressures(comparison, frozen, tiles, part).value
     reference = np.where(comparison.eligible, frozen.reference, np.nan)
-    return Records(comparison, frozen.scale, frozen.answer_score, new, reference, frozen.dropped)
+    return Records(comparison, frozen.scale, frozen.queries.threshold, new, reference, frozen.dropped)

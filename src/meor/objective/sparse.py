@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from meor.backbone.base import Geometry
-from meor.backbone.clumps import Clumps
 from meor.backbone.loss import Table
-from meor.backbone.outrankers import Outrankers, outrankers
-from meor.backbone.screen import Candidates
+from meor.compiled import share
 from meor.objective.comparison import Comparison, require_finite
 from meor.objective.frozen import Frozen, Scratch
 from meor.objective.kernels import add_row_gradients, by_row, newcomer_pressures
+from meor.search.clumps import Clumps
+from meor.search.outrankers import Outrankers, outrankers
+from meor.search.screen import Candidates
 from meor.typing import Floats, Ids
 
 MANY = 20_000  # newcomers: with fewer, the plain screen is as fast
@@ -46,10 +47,12 @@ def sparse_pressures(comparison: Comparison, frozen: Frozen, tiles: Tiles, index
     if not np.isfinite(above.score).all():
         require_finite(cohort, above.score, np.repeat(index, np.diff(above.start)))
     value, weight = np.empty(len(index)), np.empty(len(above.score))
-    newcomer_pressures(
+    share(
+        newcomer_pressures,
+        len(index),
         above.start,
         above.score,
-        frozen.answer_score[index],
+        frozen.queries.threshold[index],
         frozen.scale.tau[index],
         cohort.n_newcomers[index],
         settings.beta,
@@ -105,19 +108,17 @@ def _look_for_clumps(row_NW: Floats, kept: Scratch) -> None:
 
 def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids) -> Outrankers:
     """Newcomers above the answer, joined by occurrence."""
-    cohort, query = comparison.cohort, frozen.queries.select(index)
-    known = cohort.known_start[index], cohort.known_end[index], cohort.known
-    threshold = frozen.answer_score[index]
+    cohort, queries = comparison.cohort, frozen.queries.select(index)
     if tiles.clumps is not None:
         room = comparison.settings.memory // BYTES_AN_ENTRY
-        above = tiles.clumps.outrankers(tiles.row, query, threshold, *known, offset=cohort.n_old, room=room)
+        above = tiles.clumps.outrankers(tiles.row, queries, offset=cohort.n_old, room=room)
         if above is not None:
             return above
     found = []
     for first, candidates in tiles.prepared(frozen.geometry):
         if candidates.screened is None:
-            _require_finite_scores(comparison, query.row.take(query.place, 0), candidates, index)
-        above = outrankers(candidates, query, threshold, *known, offset=cohort.n_old + first)
+            _require_finite_scores(comparison, queries.row.take(queries.place, 0), candidates, index)
+        above = outrankers(candidates, queries, offset=cohort.n_old + first)
         found.append(Outrankers(above.start, above.column + first, above.score) if first else above)
     return found[0] if len(found) == 1 else _join(found, len(index))
 
@@ -218,10 +219,13 @@ def _add_gradients(
         n_entries = len(pressed.column)
         row_start = np.empty(len(rows) + 1, np.int64)
         query, entry = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
-        by_row(pressed.start, pressed.column, slope, row_start, query, entry)
-        add_row_gradients(
+        by_row(pressed.start, pressed.column, np.flatnonzero(slope), row_start, query, entry)
+        touched = np.flatnonzero(np.diff(row_start))
+        share(
+            add_row_gradients,
+            len(touched),
             frozen.geometry is Geometry.DOT,
-            np.flatnonzero(np.diff(row_start)),
+            touched,
             row_start,
             query,
             entry,

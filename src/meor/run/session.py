@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from meor.backbone.kernels import set_threads
+from meor.compiled import set_threads
 from meor.errors import RunError
 from meor.run.config import Config
 from meor.run.disk import Disk

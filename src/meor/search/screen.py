@@ -21,12 +21,11 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numba import njit, prange
 from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry
-from meor.backbone.coarse import Coarse, fits_bytes
-from meor.backbone.kernels import FAST
+from meor.compiled import fast_kernel, kernel, share
+from meor.search.coarse import Coarse, fits_bytes
 from meor.typing import Floats, Ids
 
 Array = NDArray[Any]
@@ -37,29 +36,6 @@ SMALLEST: Final = 2.0**-50  # and a row of non-zero norm far from its underflow
 LANES: Final = 64  # candidates that one L1 block measures side by side
 TILE_QUERIES: Final = 1024
 TILE_CANDIDATES: Final = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class Questions:
-    """Queries against a universe: their rows, the answer each is about, and what must not count.
-
-    `known_id[known_start:known_end]` are a query's known answers, sorted; they are no competitors.
-    """
-
-    query: Floats  # [Q, W]
-    answer: Ids
-    known_start: Ids
-    known_end: Ids
-    known_id: Ids
-
-    def __len__(self) -> int:
-        return len(self.query)
-
-    def block(self, begin: int, end: int) -> Questions:
-        part = slice(begin, end)
-        return Questions(
-            self.query[part], self.answer[part], self.known_start[part], self.known_end[part], self.known_id
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +74,7 @@ class Candidates:
         )
         narrow = into.screened.numpy() if reusable else np.empty(row.shape, np.float32)  # type: ignore[union-attr]
         size = np.empty(len(row))
-        _narrow_rows(geometry is Geometry.DOT, row, narrow, size)
+        share(_narrow_rows, len(row), geometry is Geometry.DOT, row, narrow, size)
         if not (screen and len(row) and sizes_fit_float32(size.max(), row.shape[1])):
             return cls(geometry, row, None, size)
         if geometry is Geometry.DOT or not lanes:
@@ -106,10 +82,10 @@ class Candidates:
         return cls(geometry, row, _lanes(narrow), size)
 
 
-@njit(cache=True, parallel=True, fastmath=FAST)
-def _narrow_rows(is_dot, row, narrow, size):
+@fast_kernel
+def _narrow_rows(begin, end, is_dot, row, narrow, size):
     """Float32 copies and norms (L2 or L1), in one reading of the rows."""
-    for e in prange(row.shape[0]):
+    for e in range(begin, end):
         total = 0.0
         if is_dot:
             for i in range(row.shape[1]):
@@ -123,21 +99,6 @@ def _narrow_rows(is_dot, row, narrow, size):
                 total += abs(value)
         # A hair more, because the norm itself is rounded.
         size[e] = (math.sqrt(total) if is_dot else total) * (1 + 1e-12)
-
-
-def sizes(geometry: Geometry, row: Array) -> Floats:
-    size: Floats = (
-        np.sqrt(np.einsum("ij,ij->i", row, row)) if geometry is Geometry.DOT else np.abs(row).sum(1)
-    )
-    return size * (1 + 1e-12)
-
-
-def fits_float32(row: Array) -> bool:
-    return _within_float32(np.abs(row).max(initial=0.0))
-
-
-def _within_float32(largest: float) -> bool:
-    return bool(largest < LARGEST and (largest == 0 or largest > SMALLEST))
 
 
 def sizes_fit_float32(largest: float, width: int) -> bool:
@@ -156,7 +117,7 @@ def _lanes(row: Array) -> Array:
     return np.ascontiguousarray(padded.reshape(n_blocks, LANES, -1).transpose(0, 2, 1))
 
 
-@njit(cache=True, fastmath=FAST)
+@fast_kernel
 def _exact_dot(query, row):
     total = 0.0
     for i in range(query.shape[0]):
@@ -164,7 +125,7 @@ def _exact_dot(query, row):
     return total
 
 
-@njit(cache=True, fastmath=FAST)
+@fast_kernel
 def _exact_distance(query, row):
     total = 0.0
     for i in range(query.shape[0]):
@@ -172,26 +133,26 @@ def _exact_distance(query, row):
     return total
 
 
-@njit(cache=True)
+@kernel
 def exact(is_dot, query, row):
     """The score of a pair, up to TransE's constant."""
     return _exact_dot(query, row) if is_dot else -_exact_distance(query, row)
 
 
-@njit(cache=True, parallel=True)
-def _exact_pairs(is_dot, query, row, column, score):
-    for q in prange(query.shape[0]):
+@kernel
+def _exact_pairs(begin, end, is_dot, query, row, column, score):
+    for q in range(begin, end):
         score[q] = exact(is_dot, query[q], row[column[q]])
 
 
 def exact_scores(geometry: Geometry, query: Array, row: Array, column: Ids) -> Floats:
     """Defined float64 scores (TransE: minus the distance) of each query against its own candidate."""
     score = np.empty(len(query), np.float64)
-    _exact_pairs(geometry is Geometry.DOT, query, row, column, score)
+    share(_exact_pairs, len(query), geometry is Geometry.DOT, query, row, column, score)
     return score
 
 
-@njit(cache=True)
+@kernel
 def is_known(known_id, begin, end, candidate):
     while begin < end:
         middle = (begin + end) // 2

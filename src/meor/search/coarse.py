@@ -17,17 +17,15 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numba import njit, prange
 from numpy.typing import NDArray
 
-from meor.backbone.kernels import FAST
+from meor.compiled import fast_kernel, kernel, share
 
 Array = NDArray[Any]
 
 LARGEST_BYTE: Final = 127
 NARROWEST: Final = 64  # below, bytes gain nothing
 WIDEST: Final = 1024  # so many products of two bytes still add up to a number that float32 holds exactly
-BLOCK: Final = 32  # rows that share a buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class Coarse:
         if into is None or into.byte.shape != row_EW.shape:
             byte = torch.empty(row_EW.shape, dtype=torch.int8)
             into = cls(byte, *(np.empty(len(row_EW), np.float32) for _ in range(3)))
-        _coarsen(row_EW, into.byte.numpy(), into.step, into.error, into.size)
+        share(_coarsen, len(row_EW), row_EW, into.byte.numpy(), into.step, into.error, into.size)
         return into
 
     def take(self, index: Array, axis: int = 0) -> Coarse:
@@ -57,22 +55,21 @@ class Coarse:
         return len(self.step)
 
 
-@njit(cache=True, parallel=True)
-def _coarsen(row, byte, step, error, size):
+@kernel
+def _coarsen(begin, end, row, byte, step, error, size):
     # Magnitudes are compared as integers: their bits stand in the same order, and that loop is vectorised.
     bits = step.view(np.int32)
-    for block in prange((row.shape[0] + BLOCK - 1) // BLOCK):
-        narrow = np.empty(row.shape[1], np.float32)
-        for e in range(block * BLOCK, min(block * BLOCK + BLOCK, row.shape[0])):
-            for i in range(row.shape[1]):
-                narrow[i] = row[e, i]
-            bits[e] = _largest_bits(narrow.view(np.int32))
-            # A hair more than a 127th: no byte can round beyond 127.
-            step[e] = step[e] * np.float32((1 + 1e-5) / LARGEST_BYTE) if step[e] > 0 else np.float32(1)
-            error[e], size[e] = _round_to_bytes(narrow, step[e], byte[e])
+    narrow = np.empty(row.shape[1], np.float32)
+    for e in range(begin, end):
+        for i in range(row.shape[1]):
+            narrow[i] = row[e, i]
+        bits[e] = _largest_bits(narrow.view(np.int32))
+        # A hair more than a 127th: no byte can round beyond 127.
+        step[e] = step[e] * np.float32((1 + 1e-5) / LARGEST_BYTE) if step[e] > 0 else np.float32(1)
+        error[e], size[e] = _round_to_bytes(narrow, step[e], byte[e])
 
 
-@njit(cache=True)
+@kernel
 def _largest_bits(bits):
     largest = np.int32(0)
     for i in range(bits.shape[0]):
@@ -80,7 +77,7 @@ def _largest_bits(bits):
     return largest
 
 
-@njit(cache=True, fastmath=FAST)
+@fast_kernel
 def _round_to_bytes(row, step, byte):
     """|x - step b| and |x|, a hair more than either: what float32 sums, or narrowing x, may have lost."""
     inverse = np.float32(1) / step

@@ -14,14 +14,14 @@ from typing import Final
 
 import numpy as np
 import torch
-from numba import njit, prange
 
-from meor.backbone.clump_search import CHUNKS, HAIR, UNSCREENABLE, in_order, search
-from meor.backbone.kernels import FAST
-from meor.backbone.outrankers import Outrankers, Queries
-from meor.backbone.screen import Array, sizes_fit_float32
+from meor.compiled import fast_kernel, kernel, share
 from meor.random import generator
-from meor.typing import Floats, Ids
+from meor.search.clump_search import CHUNKS, HAIR, UNSCREENABLE, Clumped, Entries, Narrow, in_order, search
+from meor.search.outrankers import Outrankers
+from meor.search.queries import Queries
+from meor.search.screen import Array, sizes_fit_float32
+from meor.typing import Ids
 
 DIRECTIONS: Final = 64  # rows are told apart by so many random projections
 NEARBY: Final = 0.3  # of a leader's norm: so far away is another clump
@@ -51,118 +51,63 @@ class Clumps:
         order = np.argsort(cell, kind="stable")
         cell_start = np.append(0, np.cumsum(np.bincount(cell, minlength=n_cells)))
         leader = np.empty(len(row_NW), np.int64)
-        _follow_leaders(short, order, cell_start, leader)
+        share(_follow_leaders, n_cells, short, order, cell_start, leader)
         _, clump, size = np.unique(leader, return_inverse=True, return_counts=True)
         if 4 * len(size) > len(row_NW):
             return None
         member = np.argsort(clump, kind="stable")
         start = np.append(0, np.cumsum(size))
         centre = np.empty((len(size), row_NW.shape[1]), np.float32)
-        _average(row_NW, member, start, centre)
+        share(_average, len(size), row_NW, member, start, centre)
         return cls(member, start, centre)
 
     def outrankers(
-        self,
-        row_NW: Array,
-        queries: Queries,
-        threshold: Floats,
-        excluded_start: Ids,
-        excluded_end: Ids,
-        excluded_id: Ids,
-        *,
-        offset: int = 0,
-        room: int = 2**24,
+        self, row_NW: Array, queries: Queries, *, offset: int = 0, room: int = 2**24
     ) -> Outrankers | None:
         """As `outrankers.outrankers`; None where rows or queries cannot be screened in float32.
 
         `room`: entries that may be found; where they do not suffice, queries are asked half at a time.
         """
-        narrow = queries.row.take(queries.place, 0).astype(np.float32)
+        row = queries.row.take(queries.place, 0).astype(np.float32)
+        narrow = Narrow(row, np.linalg.norm(row, axis=1) * np.float32(HAIR), offset)
         norm = np.linalg.norm(self.centre, axis=1).astype(np.float64) * HAIR
-        size = np.linalg.norm(narrow, axis=1) * np.float32(HAIR)
-        width = row_NW.shape[1]
-        if not (sizes_fit_float32(norm.max(), width) and sizes_fit_float32(size.max(initial=0.0), width)):
+        width, largest = row_NW.shape[1], narrow.size.max(initial=0.0)
+        if not (sizes_fit_float32(norm.max(), width) and sizes_fit_float32(largest, width)):
             return None
-        tile = torch.mm(torch.from_numpy(self.centre), torch.from_numpy(narrow).T).numpy()
-        entry_query, entry_row, entry_score = (
-            np.empty((CHUNKS, -(-room // CHUNKS)), kind) for kind in (np.int32, np.int32, np.float64)
+        tile = torch.mm(torch.from_numpy(self.centre), torch.from_numpy(row).T).numpy()
+        clumped = Clumped(row_NW, self.member, self.start, self.centre, norm, tile)
+        shape = CHUNKS, -(-room // CHUNKS)
+        entries = Entries(
+            np.empty(shape, np.int32),
+            np.empty(shape, np.int32),
+            np.empty(shape, np.float64),
+            np.empty(CHUNKS, np.int64),
+            np.empty(CHUNKS, np.int64),
+            np.empty_like(self.centre),
         )
-        found, looked = np.empty(CHUNKS, np.int64), np.empty(CHUNKS, np.int64)
-        following = np.empty_like(self.centre)
-        search(
-            row_NW,
-            self.member,
-            self.start,
-            self.centre,
-            norm,
-            tile,
-            queries.row,
-            queries.place,
-            narrow,
-            size,
-            threshold,
-            excluded_start,
-            excluded_end,
-            excluded_id,
-            offset,
-            entry_query,
-            entry_row,
-            entry_score,
-            found,
-            looked,
-            following,
-        )
-        if (found == UNSCREENABLE).any():
+        share(search, CHUNKS, clumped, queries.asked, narrow, entries)
+        if (entries.found == UNSCREENABLE).any():
             return None
-        if (found > entry_query.shape[1]).any():
-            return self._half_at_a_time(
-                row_NW, queries, threshold, excluded_start, excluded_end, excluded_id, offset, room
-            )
-        self.centre = following
+        if (entries.found > entries.query.shape[1]).any():
+            return self._half_at_a_time(row_NW, queries, offset, room)
+        self.centre = entries.following
         self.searches += 1
-        self.looked = float(looked.sum()) / max(1, len(queries) * len(row_NW))
-        start, column = np.empty(len(queries) + 1, np.int64), np.empty(found.sum(), np.int64)
+        self.looked = float(entries.looked.sum()) / max(1, len(queries) * len(row_NW))
+        start, column = np.empty(len(queries) + 1, np.int64), np.empty(entries.found.sum(), np.int64)
         score = np.empty(len(column))
-        in_order(
-            entry_query,
-            entry_row,
-            entry_score,
-            found,
-            np.zeros(len(row_NW) + 1, np.int64),
-            start,
-            column,
-            score,
-        )
+        in_order(entries, np.zeros(len(row_NW) + 1, np.int64), start, column, score)
         return Outrankers(start, column, score)
 
-    def _half_at_a_time(
-        self,
-        row_NW: Array,
-        queries: Queries,
-        threshold: Floats,
-        excluded_start: Ids,
-        excluded_end: Ids,
-        excluded_id: Ids,
-        offset: int,
-        room: int,
-    ) -> Outrankers | None:
+    def _half_at_a_time(self, row_NW: Array, queries: Queries, offset: int, room: int) -> Outrankers | None:
         if len(queries) == 1:
             room *= 2
         parts = []
         for own in np.array_split(np.arange(len(queries)), min(2, len(queries))):
-            known = excluded_start[own], excluded_end[own], excluded_id
-            part = self.outrankers(
-                row_NW, queries.select(own), threshold[own], *known, offset=offset, room=room
-            )
+            part = self.outrankers(row_NW, queries.select(own), offset=offset, room=room)
             if part is None:
                 return None
             parts.append(part)
-        size = np.concatenate([np.diff(part.start) for part in parts])
-        return Outrankers(
-            np.append(0, np.cumsum(size)),
-            np.concatenate([part.column for part in parts]),
-            np.concatenate([part.score for part in parts]),
-        )
+        return Outrankers.one_after_another(parts)
 
 
 def _project(row_NW: Array) -> Array:
@@ -188,7 +133,7 @@ def _nearest_pivot(short: Array) -> tuple[Ids, int]:
     return cell, n_cells
 
 
-@njit(cache=True, fastmath=FAST)
+@fast_kernel
 def _distance(one, other):
     total = np.float32(0)
     for i in range(one.shape[0]):
@@ -196,9 +141,9 @@ def _distance(one, other):
     return np.sqrt(total)
 
 
-@njit(cache=True, parallel=True)
-def _follow_leaders(short, order, cell_start, leader):
-    for cell in prange(len(cell_start) - 1):
+@kernel
+def _follow_leaders(begin, end, short, order, cell_start, leader):
+    for cell in range(begin, end):
         lead = np.empty(cell_start[cell + 1] - cell_start[cell], np.int64)
         number = 0
         for at in range(cell_start[cell], cell_start[cell + 1]):
@@ -214,9 +159,9 @@ def _follow_leaders(short, order, cell_start, leader):
                 number += 1
 
 
-@njit(cache=True, parallel=True, fastmath=FAST)
-def _average(row, member, start, centre):
-    for b in prange(len(start) - 1):
+@fast_kernel
+def _average(begin, end, row, member, start, centre):
+    for b in range(begin, end):
         centre[b] = 0
         for at in range(start[b], start[b + 1]):
             for i in range(row.shape[1]):

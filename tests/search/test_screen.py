@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
 
 from meor.backbone import Geometry
-from meor.backbone.coarse import Coarse, coarse_products, integers_are_exact
-from meor.backbone.counting import count_range
-from meor.backbone.outrankers import outrankers
-from meor.backbone.screen import Candidates, Questions, exact_scores
+from meor.search.coarse import Coarse, coarse_products, integers_are_exact
+from meor.search.counting import count_range
+from meor.search.outrankers import outrankers
+from meor.search.queries import Known, Queries
+from meor.search.screen import Candidates, exact_scores
 
 GEOMETRIES = list(Geometry)
+
+
+@dataclass
+class Questions:
+    query: np.ndarray
+    answer: np.ndarray
+    known: Known
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def prepared(self, geometry: Geometry, threshold: np.ndarray, coarse: bool = False) -> Queries:
+        return Queries.prepare(geometry, self.query, self.answer, self.known, threshold, coarse=coarse)
 
 
 def questions_of(
@@ -24,9 +40,7 @@ def questions_of(
     return Questions(
         rng.normal(0, scale, (n_queries, width)),
         rng.integers(0, n_rows, n_queries),
-        end - sizes,
-        end,
-        np.concatenate(known).astype(np.int64),
+        Known(end - sizes, end, np.concatenate(known).astype(np.int64)),
     )
 
 
@@ -38,7 +52,7 @@ def all_scores(geometry: Geometry, query: np.ndarray, row: np.ndarray) -> np.nda
 def competitors(asked: Questions, n_rows: int) -> np.ndarray:
     eligible = np.ones((len(asked), n_rows), bool)
     for q in range(len(asked)):
-        eligible[q, asked.known_id[asked.known_start[q] : asked.known_end[q]]] = False
+        eligible[q, asked.known.id[asked.known.start[q] : asked.known.end[q]]] = False
         eligible[q, asked.answer[q]] = False
     return eligible
 
@@ -58,7 +72,9 @@ def test_counts_are_those_of_the_float64_scores(geometry: Geometry, scale: float
     threshold = score[np.arange(40), asked.answer]
     eligible = competitors(asked, 300)
     for begin, end in ((0, 300), (0, 97), (97, 300), (0, 0), (64, 65)):
-        tally, _ = count_range(Candidates.prepare(geometry, row), asked, threshold, begin, end)
+        tally, _ = count_range(
+            Candidates.prepare(geometry, row), asked.prepared(geometry, threshold), begin, end
+        )
         inside = eligible.copy()
         inside[:, :begin] = inside[:, end:] = False
         tied = (score == threshold[:, None]) & inside
@@ -86,16 +102,10 @@ def test_outrankers_are_exactly_those_above_the_threshold(
     asked.answer[:10] = rng.integers(39, 60, 10)
     score = all_scores(geometry, asked.query, row)
     threshold = score[np.arange(30), asked.answer]
-    found = outrankers(
-        Candidates.prepare(geometry, row, coarse=coarse),
-        asked.query,
-        threshold,
-        asked.known_start,
-        asked.known_end,
-        asked.known_id + offset,
-        offset=offset,
-    )
     eligible = competitors(asked, 150)
+    asked.known = Known(asked.known.start, asked.known.end, asked.known.id + offset)
+    candidates = Candidates.prepare(geometry, row, coarse=coarse)
+    found = outrankers(candidates, asked.prepared(geometry, threshold, coarse), offset=offset)
     for q in range(30):
         expected = np.flatnonzero((score[q] > threshold[q]) & eligible[q])
         mine = slice(found.start[q], found.start[q + 1])

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from meor.backbone import Geometry
-from meor.backbone.clumps import Clumps
-from meor.backbone.outrankers import Queries, outrankers
-from meor.backbone.screen import Candidates
+from meor.search.clumps import Clumps
+from meor.search.outrankers import outrankers
+from meor.search.queries import Known, Queries
+from meor.search.screen import Candidates
 
 WIDTH = 96
 
@@ -27,7 +28,8 @@ def asked(rng: np.random.Generator, row: np.ndarray, n_queries: int = 40):
     known = [np.unique(rng.integers(0, len(row), rng.integers(0, 30))) for _ in range(n_queries)]
     end = np.cumsum([len(part) for part in known])
     start = end - [len(part) for part in known]
-    return Queries.prepare(Geometry.DOT, query, coarse=True), threshold, start, end, np.concatenate(known) + 7
+    of = Known(start, end, np.concatenate(known) + 7)
+    return Queries.prepare(Geometry.DOT, query, np.zeros(n_queries, np.int64), of, threshold, coarse=True)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.02, 0.1])
@@ -36,32 +38,28 @@ def asked(rng: np.random.Generator, row: np.ndarray, n_queries: int = 40):
 def test_outrankers_are_those_of_the_plain_screen(noise: float, dtype: type, room: int) -> None:
     rng = np.random.default_rng(int(100 * noise))
     row = clumped(rng, 6_000, 150, noise, dtype)
-    query, threshold, *known = asked(rng, row)
+    query = asked(rng, row)
     clumps = Clumps.find(row)
     assert clumps is not None
-    expected = outrankers(
-        Candidates.prepare(Geometry.DOT, row, coarse=True), query, threshold, *known, offset=7
-    )
+    expected = outrankers(Candidates.prepare(Geometry.DOT, row, coarse=True), query, offset=7)
     for _ in range(2):  # the second search uses the centres that the first one left
-        found = clumps.outrankers(row, query, threshold, *known, offset=7, room=room)
+        found = clumps.outrankers(row, query, offset=7, room=room)
         assert found is not None
         np.testing.assert_array_equal(found.start, expected.start)
         np.testing.assert_array_equal(found.column, expected.column)
         np.testing.assert_array_equal(found.score, expected.score)
         row = row + dtype(1e-3) * rng.normal(0, 1, row.shape).astype(dtype)  # rows move, clumps stay
-        expected = outrankers(
-            Candidates.prepare(Geometry.DOT, row, coarse=True), query, threshold, *known, offset=7
-        )
+        expected = outrankers(Candidates.prepare(Geometry.DOT, row, coarse=True), query, offset=7)
 
 
 def test_most_pairs_are_never_scored() -> None:
     rng = np.random.default_rng(5)
     row = clumped(rng, 6_000, 150, 0.02, np.float32)
-    query, _, *known = asked(rng, row)
-    threshold = np.full(len(query), 3 * np.sqrt(WIDTH) * 0.4)
+    query = asked(rng, row)
+    query = query.asking(np.full(len(query), 3 * np.sqrt(WIDTH) * 0.4))
     clumps = Clumps.find(row)
     assert clumps is not None
-    assert clumps.outrankers(row, query, threshold, *known, offset=7) is not None
+    assert clumps.outrankers(row, query, offset=7) is not None
     assert clumps.looked < 0.1
     assert clumps.pays
 
@@ -83,8 +81,8 @@ def test_scattered_rows_have_no_clumps() -> None:
 def test_rows_that_cannot_be_screened_are_left_to_the_plain_path(bad: float) -> None:
     rng = np.random.default_rng(8)
     row = clumped(rng, 6_000, 150, 0.02, np.float64)
-    query, threshold, *known = asked(rng, row)
+    query = asked(rng, row)
     clumps = Clumps.find(row)
     assert clumps is not None
     row[77, 3] = bad
-    assert clumps.outrankers(row, query, threshold, *known, offset=7) is None
+    assert clumps.outrankers(row, query, offset=7) is None
