@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 # Two test workers share two cores: threads that wait must sleep, not spin.
 TEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test test-long bench lint setup setup-bench clean
+.PHONY: demo test test-long mutants bench lint setup setup-bench clean
 
 setup: $(VENV)/.installed
 setup-bench: $(VENV)/.installed-bench
@@ -41,6 +41,11 @@ test: setup lint
 
 test-long: setup
 	$(TEST) --timeout 7200 -m long
+
+# A seeded sample of small changes to the source; COUNT=60 for a short one, AGAIN=--again for survivors alone.
+COUNT ?= 300
+mutants: setup
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.mutation.mutants --count $(COUNT) $(AGAIN)
 
 bench: setup-bench
 	$(BIN)/python -m benchmarks $(ONLY)

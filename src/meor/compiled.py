@@ -1,15 +1,21 @@
-"""How kernels are compiled, and how their work is divided between threads.
+"""Compiled kernels, and where their machine code is kept between starts.
 
-A kernel is a function `kernel(begin, end, ...)` that does items begin..end-1 of its work, each from end to
-end: no sum crosses items, so no division of the work, and no thread count, changes a bit. Threads are ours
-and not numba's: a kernel without a parallel region of its own compiles in a quarter of the time.
+numba keeps it beside the package or in the user's cache. Where neither can be written (a container with a
+read-only package and home) it refuses to compile anything, so another folder stands in, with one line of
+notice. What numba keeps is unpickled when it is read: the folder must be one that nobody else can write to.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import numba
@@ -17,52 +23,93 @@ import numba
 FAST: Final = {"reassoc", "contract", "nsz"}
 """Sums may be vectorised (reassociated) and fused, but NaN and infinity keep their meaning."""
 
-BLOCKS_PER_THREAD: Final = 8  # so that a thread with light items takes over from one with heavy items
-
-_threads = 1
-_pool: ThreadPoolExecutor | None = None
+_REFUSED = "cannot cache function"
+_VARIABLE = "NUMBA_CACHE_DIR"
+_PLACES = ("MEOR_CACHE", "XDG_RUNTIME_DIR")
+"""Variables that name a folder which outlives this process, tried in this order."""
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function when it is first called, once per machine."""
-    return numba.njit(cache=True, nogil=True)(function)
+    """Compile a function when it is first called, once per machine where its code can be kept."""
+    return _compiled(function, {"cache": True, "nogil": True})
 
 
 def fast_kernel(function: Callable[..., Any]) -> Any:
     """`kernel` whose sums LLVM may reorder to use vector instructions."""
-    return numba.njit(cache=True, nogil=True, fastmath=FAST)(function)
+    return _compiled(function, {"cache": True, "nogil": True, "fastmath": FAST})
 
 
-def set_threads(count: int) -> None:
-    """Threads of the kernels; results do not depend on it."""
-    global _threads, _pool
-    count = max(1, min(count, os.cpu_count() or 1))
-    if count != _threads:
-        _threads, _pool = count, None
+def _compiled(function: Any, options: dict[str, Any]) -> Any:
+    made = _made(function, options)
+    if made is None and _settled():
+        made = _made(function, options)
+    return made or _made(function, {**options, "cache": False})
 
 
-def share(work: Callable[..., Any], count: int, *arguments: Any) -> None:
-    """Call `work(begin, end, *arguments)` until all `count` items are done, on as many threads as are set."""
-    if _threads == 1 or count < 2:
-        work(0, count, *arguments)
-        return
-    size = max(1, -(-count // (BLOCKS_PER_THREAD * _threads)))
-    blocks = iter(range(0, count, size))  # taking the next one is atomic
-    others = [
-        _threads_pool().submit(_work_off, work, blocks, size, count, arguments) for _ in range(_threads - 1)
-    ]
-    _work_off(work, blocks, size, count, arguments)
-    for other in others:
-        other.result()
+def _made(function: Any, options: dict[str, Any]) -> Any:
+    """None where numba has no place to keep the code."""
+    try:
+        return numba.njit(**options)(function)
+    except RuntimeError as error:
+        if _REFUSED not in str(error):
+            raise
+        return None
 
 
-def _work_off(work: Callable[..., Any], blocks: Iterator[int], size: int, count: int, arguments: Any) -> None:
-    for begin in blocks:
-        work(begin, min(begin + size, count), *arguments)
+@cache
+def _settled() -> bool:
+    """Choose a folder once, for this process and those it starts. False where there is none."""
+    again = f"every start compiles again, for about a minute, unless {_VARIABLE} names a folder of yours"
+    lasting = _lasting_folder()
+    folder = lasting or _passing_folder()
+    if folder is None:
+        _tell(f"compiled code cannot be kept: no folder can be written. So {again}.")
+        return False
+    os.environ[_VARIABLE] = str(folder)
+    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+    kept = f"goes to {folder}" if lasting else f"goes to {folder} until this command ends: {again}"
+    _tell(f"neither the package nor your cache can be written, so compiled code {kept}.")
+    return True
 
 
-def _threads_pool() -> ThreadPoolExecutor:
-    global _pool  # noqa: PLW0603
-    if _pool is None:
-        _pool = ThreadPoolExecutor(_threads - 1, thread_name_prefix="meor")
-    return _pool
+def _lasting_folder() -> Path | None:
+    named = (os.environ.get(variable) for variable in _PLACES)
+    folders = (_private(Path(place).absolute() / f"meor-compiled-{os.getuid()}") for place in named if place)
+    return next((folder for folder in folders if folder is not None), None)
+
+
+def _passing_folder() -> Path | None:
+    """Of mode 0700 and with a name nobody can guess; gone when this process ends."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="meor-compiled-"))
+    except OSError:
+        return None
+    atexit.register(_remove, folder, os.getpid())
+    return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a fork, which would take it from under its parent
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _private(folder: Path) -> Path | None:
+    """The folder, where it is or becomes ours alone; None where another user could replace what is in it."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        above = folder.parent.stat()
+        others_write = above.st_mode & 0o022 and not above.st_mode & stat.S_ISVTX
+        if others_write or above.st_uid not in (0, os.getuid()):
+            return None
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()  # a link would lead somewhere that was not looked at
+        ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+        if ours:
+            tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return None
+    return folder if ours else None
+
+
+def _tell(text: str) -> None:
+    print(f"meor: {text}", file=sys.stderr)

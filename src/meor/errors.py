@@ -49,3 +49,21 @@ class StudyError(MeorError):
 
 class MemoryBudgetError(MeorError):
     """The byte budget is too small for one tile."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while a run was made: what it committed is kept, and its message says how to go on."""
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Ctrl-C, or what it became: inside a compiled kernel it surfaces as a SystemError that it caused."""
+    if isinstance(error, MeorError | OSError):
+        return False  # a sentence of its own, even where it was met while stopping
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        if isinstance(found, KeyboardInterrupt):
+            return True
+        seen.add(id(found))
+        found = found.__cause__ or found.__context__
+    return False

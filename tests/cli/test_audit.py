@@ -15,12 +15,17 @@ from tests.tiny_run import Hasty, each_step, tiny_config, tiny_stream
 from typer.testing import CliRunner
 
 from meor import cli
+from meor.cli.audit_folder import differences
+from meor.errors import RunError
+from meor.evaluation.audit import SplitAudit
 from meor.evaluation.endpoints import endpoints, to_json
 from meor.evaluation.protocols import FilterPrefix, Ties, rank_update_with
 from meor.evaluation.published import published
 from meor.evaluation.ranks_file import read_ranks, write_ranks
+from meor.run.disk import sha256_of
 from meor.run.layout import write_vocabulary
 from meor.run.session import start
+from meor.run.view import RunView
 from meor.stream.registry import open_stream
 from meor.stream.writer import write_stream
 from meor.typing import Side, Split
@@ -295,6 +300,22 @@ def run(world):
             write_ranks(folder / f"update-{update}" / "ranks.parquet", ranks)
             ranked += ranks
     (folder / "endpoints.json").write_text(json.dumps(to_json({"test": endpoints(ranked)})))
+    return listed(folder, world.stream)
+
+
+def listed(folder, stream):
+    """The manifest of what lies in the folder now."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json")
+    manifest = {
+        "format": 1,
+        "complete": True,
+        "config_hash": "0" * 64,
+        "stream_hash": stream.content_hash(),
+        "sha256": {path.relative_to(folder).as_posix(): sha256_of(path) for path in files},
+        "threads": 1,
+        "versions": {},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
 
 
@@ -311,13 +332,13 @@ def test_a_run_whose_results_do_not_follow_is_refused_with_what_differs(world, r
     stored = json.loads((run / "endpoints.json").read_text())
     stored["test"]["H_cur"]["value"] += 1e-16 + 1e-15
     (run / "endpoints.json").write_text(json.dumps(stored))
-    code, _, said = call(run)
+    code, _, said = call(listed(run, world.stream))
     assert code == 2
     assert "H_cur: stored" in said
     (ranks,) = read_ranks(run / "update-2" / "ranks.parquet").values()
     ranks[0].cur[0] += 1
     write_ranks(run / "update-2" / "ranks.parquet", ranks)
-    code, _, said = call(run)
+    code, _, said = call(listed(run, world.stream))
     assert code == 2
     assert "update-2, test, side head: 1 of" in said
 
@@ -351,7 +372,7 @@ def test_a_run_of_our_own_is_confirmed(tmp_path):
     model.write_bytes(model.read_bytes()[:-1] + b"\x01")
     code, _, said = call(tmp_path / "run")
     assert code == 2
-    assert "does not match" in said
+    assert "does not have the sha256 its manifest states" in said
 
 
 def test_a_sampled_run_is_confirmed_on_its_sample(tmp_path):
@@ -373,34 +394,71 @@ def test_other_options_than_the_runs_are_audited_but_not_compared(world, run):
 def test_a_calibrated_run_is_not_compared_with_its_raw_models(world, run):
     config = yaml.safe_load((run / "config.yaml").read_text())
     (run / "config.yaml").write_text(yaml.safe_dump({**config, "method": "calibration"}))
-    assert "not compared" in call(run)[2]
+    assert "not compared" in call(listed(run, world.stream))[2]
 
 
 def test_a_run_that_is_not_finished_is_audited_as_far_as_it_goes(world, run):
     shutil.rmtree(run / "update-2")
     (run / "endpoints.json").unlink()
-    code, said, _ = call(run, "--json")
+    code, said, _ = call(listed(run, world.stream), "--json")
     assert code == 0
     assert json.loads(said)["audit.json"]["updates"] == [1]
     shutil.rmtree(run / "update-1")
-    code, _, said = call(run)
+    code, _, said = call(listed(run, world.stream))
     assert code == 2
     assert "no model of an update" in said
 
 
 def test_what_is_no_run_or_does_not_fit_its_stream_is_explained(world, run):
-    assert "no config.yaml" in call(world.folder)[2]
+    assert "no manifest.json" in call(world.folder)[2]
     assert "brings its own" in call(run, "--backbone", "complex")[2]
     model = run / "update-1" / "model.safetensors"
     safetensors.torch.save_file({"entity": torch.ones(3, 6), "relation": torch.ones(2, 6)}, model)
-    assert "make the run again" in call(run)[2]
+    assert "Make the run again" in call(listed(run, world.stream))[2]
     model.write_bytes(b"\x80\x04nonsense")
-    assert "not a readable safetensors file" in call(run)[2]
+    assert "not a safetensors file that can be read" in call(listed(run, world.stream))[2]
     first = world.folder / "s" / "0" / "train.txt"
     first.write_text(first.read_text().replace("e1\t", "other\t"))
     code, _, said = call(run)
     assert code == 2
-    assert "other labels" in said or "is not the one" in said
+    assert "is not the one" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("config.yaml", "put the file back"),
+        ("vocabulary.parquet", "makes it again"),
+        ("update-1/model.safetensors", "makes it again"),
+        ("update-1/ranks.parquet", "makes it again"),
+        ("endpoints.json", "makes it again"),
+    ],
+)
+def test_a_changed_file_of_a_run_is_refused_by_name_before_it_is_used(world, run, name, remedy):
+    if name == "config.yaml":  # well-formed, and another score
+        (run / name).write_text((run / name).read_text().replace("complex", "distmult"))
+    else:
+        data = bytearray((run / name).read_bytes())
+        data[len(data) // 2] ^= 1
+        (run / name).write_bytes(data)
+    options = ("--update", 1) if name == "config.yaml" else ()
+    code, _, said = call(run, *options)
+    assert code == 2
+    told = " ".join(said.split())
+    assert f"{Path(name).name} does not have the sha256 its manifest states" in told.replace("/ ", "/")
+    assert remedy in told
+
+
+def test_every_flipped_bit_of_stored_ranks_is_noticed_by_an_audit(world, run):
+    path = run / "update-2" / "ranks.parquet"
+    view, data = RunView.open(run), path.read_bytes()
+    for position in np.random.default_rng(3).integers(8 * len(data), size=300):
+        damaged = bytearray(data)
+        damaged[position // 8] ^= 1 << (position % 8)
+        path.write_bytes(damaged)
+        view.files.verified.clear()
+        with pytest.raises(RunError, match="sha256"):
+            differences(view, {Split.TEST: SplitAudit({2: ()})}, {})
 
 
 def test_the_help_says_how_complex_rows_are_laid_out():

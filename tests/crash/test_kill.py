@@ -12,6 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
+from tests.crash.commands import Kind, call, kinds, run_command, study_command
 from tests.tiny_run import SETTINGS, begin_or_go_on, each_step, results, tiny_config, tiny_stream
 
 from meor.errors import RunError
@@ -25,7 +26,9 @@ from meor.stream.writer import write_stream
 def processes() -> ForkServerContext:
     """Children of a server that has our modules loaded: a kill costs a moment instead of an import."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["meor.run.session"])
+    context.set_forkserver_preload(
+        [f"meor.cli.{verb}" for verb in ("run", "resume", "study", "audit", "report")]
+    )
     return context
 
 
@@ -36,72 +39,118 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def wait_until_it_works(child: BaseProcess, run: Path) -> None:
-    """Until the child has written to the log: from there on every moment is one of training or committing."""
-    log = run / "log.jsonl"
-    before = log.stat().st_size if log.exists() else 0
-    while child.is_alive() and not (log.exists() and log.stat().st_size > before):
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory, ring: Path, processes: ForkServerContext) -> Work:
+    folder = tmp_path_factory.mktemp("finished")
+    for arguments in (run_command(folder, ring), study_command(folder, ring)):
+        child = processes.Process(target=call, args=(arguments, folder / "told"))
+        child.start()
+        child.join()
+        assert child.exitcode == 0, (folder / "told").read_text()
+    return Work(kinds(ring, folder / "run", folder / "study"), processes)
+
+
+class Work:
+    """Commands, killed at random moments and given again until they end."""
+
+    def __init__(self, known: dict[str, Kind], processes: ForkServerContext) -> None:
+        self.kinds, self.processes = known, processes
+
+    def kill(self, name: str, wanted: int, folder: Path) -> int:
+        """`wanted` kills of one kind; how many times the work was finished."""
+        kind, chance = self.kinds[name], random.Random(f"kill {name}")
+        # Twice: the first may compile kernels, and kills spread over that time would mostly come too late.
+        timed = [self._seconds(kind, folder / f"whole-{index}") for index in range(2)]
+        longest, working = (min(each) for each in zip(*timed, strict=True))
+        expected = kind.made(folder / "whole-0")
+        assert kind.made(folder / "whole-1") == expected != {}
+        kills = finished = 0
+        while kills < wanted:
+            at = folder / f"at-{finished}"
+            at.mkdir()
+            ended = False
+            while not ended:
+                before, child = kind.sign(at), self._begin(kind, at)
+                if chance.random() < 0.7:  # most of a short command is its start: the rest is to be hit too
+                    _wait_for_a_sign(kind, child, at, before)
+                    child.join(chance.uniform(0.0, working))
+                else:
+                    child.join(chance.uniform(0.0, longest))
+                if child.is_alive() and kills < wanted:
+                    child.kill()
+                    kills += 1
+                child.join()
+                ended = child.exitcode == 0
+                assert child.exitcode in (0, -9), at.with_suffix(".told").read_text()
+                if not (ended or kind.may_be_partly_there):
+                    assert kind.made(at).items() <= expected.items(), "half a file under its final name"
+            assert kind.made(at) == expected, f"{name} {finished} after {kills} kills"
+            finished += 1
+        return finished
+
+    def finish(self, name: str, at: Path) -> None:
+        """The command once, undisturbed."""
+        child = self._begin(self.kinds[name], at)
+        child.join()
+        assert child.exitcode == 0, at.with_suffix(".told").read_text()
+
+    def _begin(self, kind: Kind, at: Path) -> BaseProcess:
+        child = self.processes.Process(target=call, args=(kind.command(at), at.with_suffix(".told")))
+        child.start()
+        return child
+
+    def _seconds(self, kind: Kind, at: Path) -> tuple[float, float]:
+        """How long it takes from its process's start, and from the first thing it writes."""
+        at.mkdir()
+        began, before = time.monotonic(), kind.sign(at)
+        child = self._begin(kind, at)
+        _wait_for_a_sign(kind, child, at, before)
+        working = time.monotonic()
+        child.join()
+        assert child.exitcode == 0, at.with_suffix(".told").read_text()
+        return time.monotonic() - began, time.monotonic() - working
+
+
+def _wait_for_a_sign(kind: Kind, child: BaseProcess, at: Path, before: object) -> None:
+    """Until the command has written: from there on every moment is one of working or committing."""
+    while child.is_alive() and kind.sign(at) == before:
         time.sleep(0.002)
 
 
-def seconds_of_a_run(run: Path, ring: Path, processes: ForkServerContext) -> tuple[float, float]:
-    """How long a run takes from its process's start, and from the first line of its log."""
-    began = time.monotonic()
-    child = processes.Process(target=begin_or_go_on, args=(run, ring, run.with_name(f"cache-{run.name}")))
-    child.start()
-    wait_until_it_works(child, run)
-    working = time.monotonic()
-    child.join()
-    return time.monotonic() - began, time.monotonic() - working
+@pytest.mark.parametrize("kind", ["meor", "validated"])
+def test_c1_the_penalty_acts_in_what_is_killed(tmp_path: Path, work: Work, kind: str) -> None:
+    (tmp_path / "at").mkdir()
+    work.finish(kind, tmp_path / "at")
+    told = [
+        event for event in RunView.open(tmp_path / "at" / "run").events() if event["event"] == "coefficient"
+    ]
+    assert told[0]["rule"] == "balance"
+    assert told[0]["coefficient"] > 0
+    assert told[-1]["rule"] == ("balance" if kind == "meor" else "validated")
 
 
-def kill_until(wanted: int, folder: Path, ring: Path, processes: ForkServerContext) -> tuple[int, int]:
-    """Kill runs at random moments until `wanted` kills are done; (kills, finished runs)."""
-    chance = random.Random(1)
-    begin_or_go_on(folder / "whole", ring, folder / "cache-whole")
-    expected = results(folder / "whole")
-    # Twice: the first may compile kernels, and kills spread over that time would mostly come too late.
-    timed = [seconds_of_a_run(folder / f"timed-{index}", ring, processes) for index in range(2)]
-    longest, work = (min(each) for each in zip(*timed, strict=True))
-    kills = runs = 0
-    while kills < wanted:
-        run, cache = folder / f"run-{runs}", folder / f"cache-{runs}"
-        finished = False
-        while not finished:
-            child = processes.Process(target=begin_or_go_on, args=(run, ring, cache))
-            child.start()
-            if chance.random() < 0.7:  # most of a short run is its start: see to it that the rest is hit too
-                wait_until_it_works(child, run)
-                child.join(chance.uniform(0.0, work))
-            else:
-                child.join(chance.uniform(0.0, longest))
-            if child.is_alive() and kills < wanted:
-                child.kill()
-                kills += 1
-            child.join()
-            finished = child.exitcode == 0
-            assert child.exitcode in (0, -9), "a resumed run must not fail"
-        assert results(run) == expected, f"run {runs} after {kills} kills"
-        assert RunView.open(run).complete
-        runs += 1
-    return kills, runs
+# 20 kills in `make test`, 500 in `make test-long`.
+FEW = {"replay": 3, "meor": 3, "calibration": 3, "validated": 3, "study": 3, "audit": 2, "report": 3}
+MANY = {"replay": 80, "meor": 100, "calibration": 80, "validated": 60, "study": 60, "audit": 60, "report": 60}
 
 
-def test_c1_after_20_kills_every_run_ends_with_the_same_bytes(
-    tmp_path: Path, ring: Path, processes: ForkServerContext
+@pytest.mark.parametrize(("kind", "kills"), FEW.items())
+def test_c1_after_some_of_20_kills_every_command_ends_with_the_same_bytes(
+    tmp_path: Path, work: Work, kind: str, kills: int
 ) -> None:
-    kills, _ = kill_until(20, tmp_path, ring, processes)
-    assert kills == 20
+    assert sum(FEW.values()) == 20
+    assert work.kill(kind, kills, tmp_path) >= 1
 
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-def test_c1_after_500_kills_every_run_ends_with_the_same_bytes(
-    tmp_path: Path, ring: Path, processes: ForkServerContext
+@pytest.mark.parametrize(("kind", "kills"), MANY.items())
+def test_c1_after_some_of_500_kills_every_command_ends_with_the_same_bytes(
+    tmp_path: Path, work: Work, kind: str, kills: int
 ) -> None:
-    kills, runs = kill_until(500, tmp_path, ring, processes)
-    assert kills == 500
-    print(f"{kills} kills over {runs} runs, 0 mismatches")
+    assert sum(MANY.values()) == 500
+    finished = work.kill(kind, kills, tmp_path)
+    print(f"{kind}: {kills} kills over {finished} finished, 0 mismatches")
 
 
 def test_c1_the_command_itself_survives_a_kill(tmp_path: Path, ring: Path) -> None:

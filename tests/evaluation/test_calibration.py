@@ -14,11 +14,16 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import NonFiniteError
 from meor.evaluation.calibration import Calibration, Calibrator, ScaleSummary, summarise, write_calibration
 from meor.evaluation.calibration_grid import (
+    ENOUGH,
     GRID,
     IDENTITY,
     LEVELS,
+    MARGIN,
     Fit,
+    Tried,
     best_transform,
+    choose,
+    grid_at,
 )
 from meor.evaluation.rank import rank_update
 from meor.stream.occurrence import occurrences
@@ -277,3 +282,54 @@ def test_a_model_that_is_no_number_is_refused():
     model.entity[0, 0] = torch.nan
     with pytest.raises(NonFiniteError):
         calibrator.ranks(1, model, Calibration(), summary=summary)
+
+
+def test_the_grid_is_the_papers():
+    assert sorted({alpha for alpha, _ in GRID}) == [0.5, 0.75, 1.0, 1.25, 1.5]
+    assert sorted({offset for _, offset in GRID}) == [-1.0, -0.5, 0.0, 0.5, 1.0]
+    assert len(set(GRID)) == len(GRID) == 25
+    assert GRID[IDENTITY] == (1.0, 0.0)
+    assert (MARGIN, ENOUGH) == (0.005, 5)
+
+
+def test_without_a_scale_every_transform_of_the_grid_is_the_identity():
+    alpha, offset = grid_at(np.array([0.0, 2.0, 0.25]))
+    assert alpha.shape == offset.shape == (3, len(GRID))
+    assert (alpha[0] == 1).all()
+    assert (offset[0] == 0).all()
+    assert [tuple(pair) for pair in zip(alpha[1], offset[1] / 2.0, strict=True)] == list(GRID)
+    assert [tuple(pair) for pair in zip(alpha[2], offset[2] / 0.25, strict=True)] == list(GRID)
+
+
+def tried(side: int, historical: int, target: int, best: int) -> Tried:
+    """Queries of relation `side` that a transform of their own helps, and newcomers that do not mind."""
+    gain = np.zeros(len(GRID))
+    gain[best] = 0.1
+    return Tried(
+        np.full(historical, side),
+        np.tile(0.5 + gain, (historical, 1)),
+        np.full(target, side),
+        np.full((target, len(GRID)), 0.5),
+        np.full(target, 0.5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("historical", "target", "level"), [(5, 5, "relation"), (4, 5, "cohort"), (5, 4, "cohort")]
+)
+def test_a_group_decides_from_five_queries_of_each_kind_on(historical, target, level):
+    fit = choose(1, [tried(0, historical, target, 3), tried(1, 9, 8, 7)], 2)
+    assert LEVELS[fit.level[0, 0]] == level
+    assert LEVELS[fit.level[1, 1]] == "relation"
+    assert (fit.alpha[1, 1], fit.offset[1, 1]) == GRID[7]
+    assert (fit.n_historical[1, 1], fit.n_target[1, 1]) == (9, 8)
+    assert LEVELS[fit.level[1, 0]] == "side"
+    own = (historical, target) if level == "relation" else (historical + 9, target + 8)
+    assert (fit.n_historical[0, 0], fit.n_target[0, 0]) == own
+
+
+def test_too_few_queries_anywhere_leave_the_identity():
+    fit = choose(1, [tried(0, 2, 9, 3), tried(1, 2, 9, 7)], 2)
+    assert (fit.alpha == 1).all()
+    assert (fit.offset == 0).all()
+    assert {LEVELS[each] for each in fit.level.ravel()} == {"identity"}

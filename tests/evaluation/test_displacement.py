@@ -6,7 +6,7 @@ from tests import oracle
 from meor.evaluation import displacement
 from meor.evaluation.protocols import rank_update_with
 from meor.stream.structure import Structure
-from meor.typing import Role
+from meor.typing import Role, Side
 
 
 def _ranked(seed: int = 0):
@@ -83,3 +83,18 @@ def test_a_stream_without_newcomers_displaces_nobody():
     ranks = rank_update_with(stream, model, 2)
     assert displacement.tally(ranks).displaced == 0
     assert displacement.worst(ranks) == ()
+
+
+def test_what_was_lost_is_a_mean_over_all_historical_queries():
+    assert displacement.Tally(queries=4, displaced=1, places=3, lost=0.5).mean_lost == 0.125
+    _, ranks = _ranked()
+    found = displacement.tally(ranks)
+    assert 0 < found.displaced < found.queries
+    assert found.to_json()["mean_reciprocal_rank_lost"] == found.lost / found.queries
+
+
+def test_each_newcomer_ahead_is_charged_an_equal_share_of_what_was_lost():
+    one = displacement.Displaced(1, Side.TAIL, 0, (3, 0, 8), old=2, cur=5)
+    assert one.answer == 8
+    assert one.lost == 0.5 - 0.2
+    assert one.share == one.lost / 3

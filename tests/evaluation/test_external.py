@@ -9,10 +9,9 @@ import pytest
 import safetensors.torch
 import torch
 
-from meor.backbone import BACKBONES
 from meor.errors import InputError, MeorError, ModelError
 from meor.evaluation.array_file import read_array
-from meor.evaluation.external import load_external, read_model
+from meor.evaluation.external import load_external
 from meor.stream.snapshot import build_stream
 from meor.typing import Split
 
@@ -279,21 +278,3 @@ def test_damage_is_never_a_bare_exception(stream, files, name):
         except MeorError:
             continue
         assert model.entity.isfinite().all()
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_runs_model_keeps_its_precision_and_must_fit_the_update(tmp_path, dtype):
-    path = tmp_path / "model.safetensors"
-    tables = {"entity": torch.ones(N, W, dtype=dtype), "relation": torch.ones(M, W, dtype=dtype)}
-    safetensors.torch.save_file(tables, path)
-    model = read_model(path, "distmult", N, M)
-    assert model.entity.dtype is dtype
-    assert model.backbone is BACKBONES["distmult"]
-    with pytest.raises(ModelError, match="5 rows"):
-        read_model(path, "distmult", N + 1, M)
-    with pytest.raises(ModelError, match="unknown backbone"):
-        read_model(path, "rotate", N, M)
-    tables["relation"][0, 0] = float("nan")
-    safetensors.torch.save_file(tables, path)
-    with pytest.raises(ModelError, match="NaN"):
-        read_model(path, "distmult", N, M)

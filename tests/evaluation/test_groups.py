@@ -79,9 +79,7 @@ def test_every_endpoint_and_the_displacement_are_those_of_the_groups_queries():
         assert report.endpoints == endpoints(mine, cells=cells)
         assert report.displacement == tally(mine)
         assert report.entities == np.count_nonzero(groups.of == number)
-        assert set(report.small) == {
-            name for name, found in report.endpoints.items() if hasattr(found, "cells")
-        }
+        assert set(report.small) == {name for name, found in report.endpoints.items() if found.cells}
         json.dumps(report.to_json(), allow_nan=False)
     assert all(not report.small for report in by_group(ranks, groups, threshold=0))
 

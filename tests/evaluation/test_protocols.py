@@ -9,8 +9,16 @@ from meor.errors import EmptyCellError, NonFiniteError
 from meor.evaluation import forgetting
 from meor.evaluation.endpoints import measure
 from meor.evaluation.forgetting import Retention, retention
-from meor.evaluation.protocols import FilterPrefix, SetRanks, Ties, rank_update_with, set_ranks, weighted_mean
-from meor.evaluation.rank import rank_update
+from meor.evaluation.protocols import (
+    FilterPrefix,
+    SetRanks,
+    Ties,
+    rank_update_with,
+    resolve,
+    set_ranks,
+    weighted_mean,
+)
+from meor.evaluation.rank import Counts, rank_update
 from meor.stream.occurrence import occurrences
 from meor.typing import SIDES
 
@@ -129,3 +137,16 @@ def test_the_retention_table_is_made_of_set_ranks():
     assert (
         np.diag(table.value).tolist() == np.diag(retention(sets, full=False, metric="hits@3").value).tolist()
     )
+
+
+def test_each_tie_rule_by_hand():
+    """Old: 2 ahead, 3 ties before and 1 after the answer; newcomers: 4 ahead, 5 before, 2 after."""
+    counts = Counts(*(np.array([number]) for number in (2, 3, 1, 4, 5, 2)))
+    found = {ties: tuple(float(rank[0]) for rank in resolve(counts, ties)) for ties in Ties}
+    assert found == {
+        Ties.ID: (6, 15),
+        Ties.OPTIMISTIC: (3, 7),
+        Ties.PESSIMISTIC: (7, 18),
+        Ties.REALISTIC: (5, 12.5),
+    }
+    assert resolve(counts) == resolve(counts, Ties.ID)

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from meor.errors import ConfigError
-from meor.host.buffer import Policy, admit_to_reservoir, draw_buffer
-from meor.stream.snapshot import Stream
+from meor.host.buffer import Policy, admit_to_reservoir, draw_buffer, empty_buffer
+from meor.stream.snapshot import Stream, build_stream
 from meor.typing import Split
 
 POLICIES: tuple[Policy, ...] = ("uniform", "reservoir")
@@ -76,3 +76,17 @@ def test_the_vectorised_reservoir_equals_one_fact_at_a_time() -> None:
 def test_an_unknown_policy_is_refused(stream: Stream) -> None:
     with pytest.raises(ConfigError, match="uniform, reservoir"):
         draw_buffer(stream, 1, seed=0, policy="newest")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_buffer_of_nothing_has_the_shape_of_facts(stream: Stream, policy: Policy) -> None:
+    for empty in (empty_buffer(), draw_buffer(stream, 0, seed=0, policy=policy)):
+        assert (empty.fact.shape, empty.fact.dtype) == ((0, 3), np.int64)
+        assert (empty.row.shape, empty.row.dtype) == ((0,), np.int64)
+        assert len(empty) == 0
+
+
+def test_a_buffer_holds_2048_facts_unless_told() -> None:
+    facts = [(f"e{index}", "r", f"e{index + 1}") for index in range(3000)]
+    stream = build_stream("long", [{Split.TRAIN: facts}, {Split.TRAIN: [("n", "r", "e0")]}])
+    assert all(len(draw_buffer(stream, 1, seed=0, policy=policy)) == 2048 for policy in POLICIES)

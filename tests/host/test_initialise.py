@@ -7,7 +7,7 @@ import torch
 from meor.backbone import BACKBONES, Backbone, Model
 from meor.errors import ConfigError
 from meor.host.base import Update
-from meor.host.initialise import Scheme, base_model, grow, row_norms
+from meor.host.initialise import Scheme, base_model, grow, row_norms, rows_sha256
 from meor.stream.snapshot import Stream
 from meor.typing import Side
 
@@ -124,3 +124,24 @@ def test_row_norms_tell_old_rows_from_new_ones() -> None:
         **{"new_mean": 1.0, "new_std": 0.0, "new_min": 1.0, "new_max": 1.0},
     }
     assert set(row_norms(model, 2)) == {"old_mean", "old_std", "old_min", "old_max"}
+
+
+@pytest.mark.parametrize("scheme", ["matched", "neighbours", "schema"])
+def test_later_newcomers_start_from_rows_of_snapshot_0_alone(stream: Stream, scheme: Scheme) -> None:
+    base, first, second = _trained(stream, BACKBONES["complex"]), Update.of(stream, 1), Update.of(stream, 2)
+    options = {"seed": 4, "scheme": scheme, "classes": _classes(stream)}
+    grown = []
+    for moved in (0.0, 3.0):
+        model = grow(base, first, **options)  # type: ignore[arg-type]
+        model.entity[first.n_old :] += moved  # what training made of the newcomers of update 1
+        model.relation[first.m_old :] += moved
+        grown.append(grow(model, second, base=base, **options))  # type: ignore[arg-type]
+    assert not torch.equal(
+        grown[0].entity[first.n_old : second.n_old], grown[1].entity[first.n_old : second.n_old]
+    )
+    assert torch.equal(grown[0].entity[second.n_old :], grown[1].entity[second.n_old :])
+    assert rows_sha256(grown[0], second) == rows_sha256(grown[1], second)
+    plain = grow(model, second, seed=4)
+    assert rows_sha256(plain, second) != rows_sha256(grown[1], second)
+    with pytest.raises(ConfigError, match="snapshot 0 was not given"):
+        grow(model, second, **options)  # type: ignore[arg-type]

@@ -70,7 +70,10 @@ def test_a_row_belongs_to_its_fact_whatever_comes_after_it() -> None:
 
 
 def test_no_facts_have_no_negatives() -> None:
-    assert draw_negatives(np.empty((0, 3), np.int64), 0, 10, *ADDRESS).entity.shape == (0, 10)
+    drawn = draw_negatives(np.empty((0, 3), np.int64), 0, 10, *ADDRESS)
+    assert (drawn.entity.shape, drawn.entity.dtype) == ((0, 10), np.int64)
+    assert (drawn.replaced.shape, drawn.replaced.dtype) == ((0, 10), np.int8)
+    assert len(drawn) == 0
 
 
 @pytest.mark.parametrize(("fact", "universe"), [([[0, 0, 0]], 1), ([[0, 0, 5]], 5)])

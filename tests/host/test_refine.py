@@ -14,14 +14,14 @@ from torch import Tensor
 
 from meor.backbone import BACKBONES, Backbone, Model
 from meor.backbone.loss import Batch, Table
-from meor.compiled import set_threads
 from meor.errors import ConfigError, MeorError, NonFiniteError, RunError
 from meor.host.base import Plan, Update
 from meor.host.buffer import draw_buffer
 from meor.host.initialise import base_model, grow
-from meor.host.refine import Cursor, Training, refine
+from meor.host.refine import Cursor, Training, no_penalty, refine
 from meor.host.replay import Replay
 from meor.stream.snapshot import Stream
+from meor.threads import set_threads
 from meor.typing import Ids
 
 PLAN = Plan(seed=2, learning_rate=2e-2, passes=3, batch_size=8, negatives=3, order="permuted")
@@ -372,3 +372,27 @@ def test_one_thread_and_two_end_with_the_same_bits(stream: Stream, backbone: Bac
         refine(training, PLAN)
         ends.append(_copies(training))
     assert _same(*ends)
+
+
+def test_without_a_penalty_a_coefficient_adds_nothing_to_the_loss(stream: Stream) -> None:
+    losses: list[list[float]] = []
+    for coefficient in (0.0, 3.0):
+        told: list[float] = []
+        training = _begin(stream)
+        refine(
+            training, PLAN, coefficient=coefficient, on_step=lambda _, value, told=told: told.append(value)
+        )
+        losses.append(told)
+        assert no_penalty(training.entity, training.relation, np.arange(3)) == 0.0
+    assert losses[0] == losses[1]
+
+
+def test_a_plan_that_never_validates_does_not_ask_for_it(stream: Stream) -> None:
+    plan = replace(PLAN, validate_every=0)
+
+    def forbidden(model: Model) -> float:
+        raise AssertionError("validate_every is 0")
+
+    training = _begin(stream, plan=plan)
+    refine(training, plan, validate=forbidden)
+    assert training.cursor.validations == []

@@ -3,7 +3,16 @@ import torch
 from tests.growth import growing, random_model, tables
 
 from meor.errors import NonFiniteError
-from meor.objective.balance import balance, balance_penalty, mean_gradient, penalty_gradient
+from meor.objective.balance import (
+    ENOUGH,
+    RECORDS,
+    Balance,
+    balance,
+    balance_penalty,
+    mean_gradient,
+    most_telling,
+    penalty_gradient,
+)
 from meor.objective.comparison import Comparison, sample_records
 from meor.objective.penalty import Penalty
 from meor.objective.records import penalty_records
@@ -21,14 +30,14 @@ def test_the_coefficient_makes_both_gradients_equally_long():
     entity, relation = tables(model, stream)
     penalty = Penalty(comparison, model.backbone)
     losses = [entity.trained.square().sum(), entity.trained.sum()]
-    found = balance_penalty(penalty, entity, relation, losses, records=16)
+    found = balance_penalty(penalty, entity, relation, losses, records=24)
     host = (2 * entity.trained.detach() + 1) / 2
-    gradient, records, active = penalty_gradient(penalty, entity, relation, records=16)
+    gradient, records, active = penalty_gradient(penalty, entity, relation, records=24)
     assert found.host_norm == pytest.approx(float(host.norm()))
     assert found.coefficient * float(gradient.norm()) == pytest.approx(found.host_norm)
-    assert (found.records, found.active) == (records, active) == (16, active)
-    assert 0 < active <= 16
-    assert "of 16 records active" in found.describe()
+    assert (found.records, found.active, found.update) == (records, active, 1) == (24, active, 1)
+    assert ENOUGH <= active <= 24
+    assert "of 24 records active at update 1" in found.describe()
 
 
 def test_active_records_are_those_with_an_excess():
@@ -56,7 +65,26 @@ def test_nothing_active_means_a_coefficient_of_zero_and_says_so():
 
 def test_a_balance_that_is_no_number_raises():
     with pytest.raises(NonFiniteError):
-        balance(torch.tensor([float("nan")]), torch.ones(1), records=1, active=1)
+        balance(torch.tensor([float("nan")]), torch.ones(1), records=16, active=16, update=1)
+
+
+def test_fewer_than_16_active_records_give_no_coefficient_and_16_do():
+    few, enough = (balance(torch.ones(2), torch.ones(2), records=1024, active=n, update=3) for n in (15, 16))
+    assert (few.coefficient, few.is_inactive, few.active) == (0.0, True, 15)
+    assert "15 of 1,024 records active at update 3" in few.describe()
+    assert (enough.coefficient, enough.is_inactive) == (1.0, False)
+
+
+def test_the_balance_that_is_shown_is_the_deciding_one_or_else_the_most_active():
+    few, more = (Balance(0.0, 1.0, 1.0, 64, active, active) for active in (2, 9))
+    decided = Balance(0.5, 1.0, 2.0, 64, 3, 7)
+    assert most_telling([few, more]) is more
+    assert most_telling([few, few]) is few
+    assert most_telling([more, decided]) is decided
+
+
+def test_up_to_1024_records_are_looked_at():
+    assert RECORDS == 1024
 
 
 def test_the_host_gradient_is_the_mean_over_batches():

@@ -10,11 +10,13 @@ from tests.growth import growing, pressing, random_model, tables
 from meor.backbone import BACKBONES, Geometry
 from meor.backbone.loss import Table
 from meor.errors import ConfigError, NonFiniteError
+from meor.objective import penalty as penalty_module
 from meor.objective import sparse
 from meor.objective.comparison import Comparison, Settings, both_sides_of, sample_records
 from meor.objective.dense import table_scores
 from meor.objective.frozen import Scratch
 from meor.objective.penalty import Penalty
+from meor.objective.records import penalty_records
 from meor.objective.sparse import Tiles
 from meor.objective.variants import MEOR, MMR, SHUFFLED, VARIANTS
 from meor.stream.snapshot import build_stream
@@ -305,3 +307,63 @@ def test_ties_at_the_maximum_share_the_gradient_on_both_paths():
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-13)
     # BLAS may round equal rows differently, which breaks the tie: compare what all of them get.
     torch.testing.assert_close(found[0][1].sum(0), found[1][1].sum(0), rtol=1e-11, atol=1e-13)
+
+
+def test_the_settings_are_the_papers():
+    found = Settings()
+    assert (found.beta, found.draws, found.scale_sample, found.signature) == (5.0, 4, 256, "all")
+    assert (found.eta, found.epsilon, found.detach_reference) == (0.1, 1e-8, True)
+
+
+def test_references_are_constants_unless_one_asks_for_their_gradient():
+    """A host that moves old rows: they get a gradient as answers and anchors, not as references."""
+    stream, model, plain = built(15)
+    moving, attached = (
+        Comparison.build(stream, 1, stream.snapshots[0].train[:12], run=15, settings=settings)
+        for settings in (Settings(), Settings(detach_reference=False))
+    )
+    gradients = []
+    for comparison in (plain, moving, attached):
+        entity, relation = Table.of(model.entity.clone()), Table.of(model.relation.clone())
+        Penalty(comparison, model.backbone)(entity, relation, np.arange(12)).backward()
+        gradients.append(entity.trained.grad)
+    assert torch.equal(gradients[0], gradients[1])
+    assert not torch.allclose(gradients[1], gradients[2])
+
+
+@pytest.mark.parametrize(("fast", "kernels"), [(None, True), (True, True), (False, False)])
+def test_the_kernels_are_used_on_the_cpu_unless_they_are_declined(monkeypatch, fast, kernels):
+    asked = []
+    chosen = penalty_module.sparse_penalty
+
+    def counted(*given, **named):
+        asked.append(named)
+        return chosen(*given, **named)
+
+    monkeypatch.setattr(penalty_module, "sparse_penalty", counted)
+    stream, model, comparison = built(16)
+    penalty = Penalty(comparison, model.backbone, fast=fast)
+    loss = penalty(*tables(model, stream), np.arange(12))
+    assert loss.item() > 0
+    assert bool(asked) == kernels
+    assert Penalty(comparison).fast is None
+    assert asked in ([], [{"beside": False}])
+
+
+@pytest.mark.parametrize("memory", [1, 1 << 29])
+def test_what_borrowed_references_lose_is_counted_over_all_blocks_and_nothing_else_is(memory):
+    stream, model, _ = built(13)
+    fact, counts = stream.snapshots[0].train[:12], {}
+    for kind, variant in VARIANTS.items():
+        comparison = Comparison.build(
+            stream, 1, fact, run=13, variant=variant, settings=Settings(memory=memory)
+        )
+        counts[kind] = penalty_records(comparison, model).dropped
+        frozen = Penalty(comparison, model.backbone).frozen(*tables(model, stream))
+        assert frozen.dropped == (counts[kind] if variant.centered else 0)
+    shuffled = Comparison.build(stream, 1, fact, run=13, variant=SHUFFLED)
+    everyone = np.flatnonzero(shuffled.eligible)
+    borrowed = shuffled.references.draw(shuffled.partner[everyone]).id
+    lost = int((borrowed >= 0).sum() - (shuffled.drawn(everyone) >= 0).sum())
+    assert counts.pop("shuffled") == lost > 0
+    assert set(counts.values()) == {0}

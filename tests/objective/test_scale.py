@@ -1,7 +1,17 @@
 import numpy as np
 import pytest
 
-from meor.objective.scale import POOLS, fallback_mad, interquartile_range, median_absolute_deviation, scales
+from meor.objective.scale import (
+    ADEQUATE_OCCURRENCES,
+    ADEQUATE_SCORES,
+    EPSILON_TAU,
+    ETA_MAD,
+    POOLS,
+    fallback_mad,
+    interquartile_range,
+    median_absolute_deviation,
+    scales,
+)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -78,3 +88,20 @@ def test_the_mad_wins_where_single_queries_are_flat_but_shifted():
     assert found.iqr.tolist() == [0] * 4
     assert found.tau.tolist() == [pytest.approx(1.0)] * 4  # a tenth of the MAD of 0, 10, 20, 30
     assert found.wins() == {"iqr": 0, "mad": 4, "epsilon": 0}
+
+
+def test_an_occurrence_without_a_sample_does_not_make_a_pool_adequate():
+    score, size, relation, side = samples([0, 0], [0, 0], [256, 0])
+    mad, pool = fallback_mad(score, size, relation, side)
+    assert mad.tolist() == [0, 0]
+    assert [POOLS[p] for p in pool] == ["none", "none"]
+
+
+def test_no_sample_no_range_whatever_stands_in_its_place():
+    score = np.array([[7.0, -3.0], [1.0, 5.0]])
+    assert interquartile_range(score, np.array([0, 2])).tolist() == [0.0, 2.0]
+    assert interquartile_range(np.empty((2, 0)), np.array([0, 0])).tolist() == [0.0, 0.0]
+
+
+def test_the_scale_has_the_numbers_of_decisions_25_and_26():
+    assert (ETA_MAD, EPSILON_TAU, ADEQUATE_OCCURRENCES, ADEQUATE_SCORES) == (0.1, 1e-8, 2, 256)

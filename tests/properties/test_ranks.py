@@ -14,8 +14,8 @@ from tests.properties.lengths import Lengths
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import MemoryBudgetError
+from meor.evaluation.budget import SMALLEST_BLOCK
 from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, rank_update_with, resolve
-from meor.evaluation.rank import _SMALLEST_BLOCK as SMALLEST_BLOCK
 from meor.evaluation.rank import rank, rank_update
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import occurrences

@@ -19,6 +19,7 @@ from meor.run.records_file import write_records
 from meor.run.runner import Resources
 from meor.run.session import start
 from meor.run.view import RunView
+from meor.study.results import Results
 from meor.study.rows import Row, write_rows
 
 SMALL = {
@@ -72,8 +73,13 @@ def study_folder(tmp_path_factory: pytest.TempPathFactory, run_folder: Path, pen
     for name, source in names.items():
         shutil.copytree(source, folder / "runs" / "world" / "pair-0" / name)
     write_rows(folder / "runs.parquet", invented_rows())
-    (folder / "failures.json").write_text(json.dumps({"world/pair-7/uor": "the disk was full."}))
+    put(folder, "failures.json", json.dumps({"world/pair-7/uor": "the disk was full."}))
     return folder
+
+
+def put(folder: Path, name: str, text: str) -> None:
+    """A file of a study, listed as the study would."""
+    Results(folder).replace({name: text.encode()})
 
 
 def invented_rows(stream: str = "ENTITY") -> list[Row]:

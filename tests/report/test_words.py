@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from meor.escape import clipped
 from meor.report.words import (
     bound,
     bounds,
-    clipped,
     clipped_path,
     count,
     effect,

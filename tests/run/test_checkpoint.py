@@ -77,3 +77,22 @@ def test_equal_tensors_pack_to_equal_bytes_without_metadata() -> None:
     second = {"relation": torch.zeros(1, 3), "entity": torch.ones(2, 3)}
     assert pack_tensors(first) == pack_tensors(second)
     assert b"__metadata__" not in pack_tensors(first)
+
+
+def test_what_is_on_disk_has_format_1_and_any_other_is_refused(tmp_path: Path) -> None:
+    import json
+
+    store = Checkpoints(tmp_path, "hash")
+    path = store.save(checkpoint(3, 4)) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    assert {key: manifest[key] for key in ("format", "update", "step", "config_hash", "parent")} == {
+        "format": 1,
+        "update": 3,
+        "step": 4,
+        "config_hash": "hash",
+        "parent": None,
+    }
+    for other in (0, 2, None):
+        path.write_text(json.dumps({**manifest, "format": other}))
+        with pytest.raises(RunError, match="format 1"):
+            store.load("3-4")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_the_paper_preset_is_the_paper_to_the_letter() -> None:
     assert (paper.refine.replay_size, paper.dim, paper.dtype) == (2048, 200, "float64")
     base = paper.base
     assert (base.learning_rate, base.batch, base.negatives, base.init_std) == (1e-4, 2048, 10, 0.05)
-    assert (base.validate_every, base.patience) == (10, 3)
+    assert (base.validate_every, base.patience) == (1, 3)
     penalty = paper.penalty
     assert (penalty.beta, penalty.draws, penalty.scale_sample) == (5.0, 4, 256)
     assert (penalty.mad_weight, penalty.epsilon, penalty.signature) == (0.1, 1e-8, "all")
@@ -147,7 +148,7 @@ def test_the_fingerprint_knows_what_determines_results_and_nothing_else() -> Non
 
 
 def test_a_config_without_a_sample_keeps_the_hash_it_had_before_there_was_one() -> None:
-    before = "dccb3d2091c37450af55ca07c6dbdd9e1ebabbe69284d416e6b4d98709bbba54"
+    before = "6f2111b2222cb5f10f3b075d823683bc780796ee8cd84209b21b562db5a75269"
     assert Config().fingerprint("hash") == before
     assert Config.gather(sets=["evaluation.sample=0"]).fingerprint("hash") == before
     assert "sample:" not in Config().to_yaml().replace("scale_sample:", "")
@@ -162,10 +163,17 @@ def test_a_sample_is_written_read_back_and_part_of_the_hash(tmp_path: Path) -> N
 
 def test_runs_share_a_base_whatever_their_method_host_and_refinement_are() -> None:
     config = Config()
-    for text in ("method=meor", "refine.passes=9", "preset=paper", "evaluation.sides=head", "coefficient=1"):
+    for text in ("method=meor", "refine.passes=9", "evaluation.split=valid", "coefficient=1"):
         other = Config.gather(sets=[text])
         assert other.base_fingerprint("prefix", {}) == config.base_fingerprint("prefix", {}), text
-    for text in ("seed=1", "dim=8", "backbone=transe", "base.epochs=9", "dtype=float32"):
+    for text in (
+        "seed=1",
+        "dim=8",
+        "backbone=transe",
+        "base.epochs=9",
+        "dtype=float32",
+        "evaluation.filter_splits=train",  # base stopping is judged by it
+    ):
         other = Config.gather(sets=[text])
         assert other.base_fingerprint("prefix", {}) != config.base_fingerprint("prefix", {}), text
 
@@ -175,3 +183,75 @@ def test_every_backbone_is_a_setting() -> None:
 
     for name in BACKBONES:
         assert Config(backbone=name).backbone == name
+
+
+LAUGHS = (
+    "["
+    + ", ".join(["&a0 [x, x, x]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))])
+    + "]"
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (LAUGHS, "alias *a0"),
+        ("*a", "alias *a"),
+        ("[" * 60_000, "nested too deep"),
+        ("{a: " * 17 + "1" + "}" * 17, "nested too deep"),
+        ("x" * 70_000, "larger than 64 KiB"),
+        ("[" + "1," * 40_000 + "]", "larger than 64 KiB"),
+        ("!!python/object/apply:os.getcwd []", "cannot be read"),
+        ("9" * 5000, "cannot be read"),
+        (":".join(["59"] * 20_000), "cannot be read"),
+        ("[" + "1," * 30_000 + "]", ""),
+        ("x" * 60_000, ""),
+    ],
+    ids=[
+        "laughs",
+        "alias",
+        "brackets",
+        "mappings",
+        "long",
+        "list",
+        "tag",
+        "int",
+        "60",
+        "items",
+        "word",
+    ],
+)
+@pytest.mark.parametrize("key", ["dim", "evaluation.updates", "stream.x", "no_such"])
+@pytest.mark.timeout(20)
+def test_set_refuses_what_files_refuse_at_once_and_in_a_short_sentence(
+    key: str, value: str, expected: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(expected)) as caught:
+        Config.gather(sets=[f"{key}={value}"])
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("key", [".".join("a" * 40_000), "." * 9, "a..b", ""])
+def test_a_key_that_is_none_is_explained(key: str) -> None:
+    with pytest.raises(ConfigError, match="is not key=value"):
+        Config.gather(sets=[f"{key}=1"])
+
+
+def test_a_number_that_python_cannot_print_is_refused_in_a_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("seed: 1\ndim: " + ":".join(["59"] * 10_000) + "\n")
+    with pytest.raises(ConfigError, match="more than 64 bits"):
+        Config.load(path)
+
+
+def test_the_base_of_paper_is_validated_every_epoch_and_that_of_practical_every_ten() -> None:
+    paper, practical = (Config(stream="ENTITY", preset=preset).base for preset in ("paper", "practical"))
+    assert (paper.learning_rate, paper.validate_every, paper.patience) == (1e-4, 1, 3)
+    assert (practical.learning_rate, practical.validate_every, practical.patience) == (1e-3, 10, 3)
+
+
+def test_whatever_selects_sees_validation_facts_and_no_test_fact_as_filter() -> None:
+    for asked, kept in (("[train, valid, test]", ("train", "valid")), ("train", ("train",)), ("test", ())):
+        config = Config.gather(sets=[f"evaluation.filter_splits={asked}"]).for_selection()
+        assert config.evaluation.split == ("valid",)
+        assert config.evaluation.filter_splits == kept

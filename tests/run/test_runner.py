@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -465,3 +466,43 @@ def test_the_log_holds_row_norms_and_every_line_is_an_event(whole: Callable[...,
         "finished",
     ]
     assert {"old_mean", "new_mean"} <= set(events[-2]["row_norms"])
+
+
+def test_a_stream_without_test_facts_says_before_training_that_nothing_will_be_ranked(tmp_path: Path) -> None:
+    ring = tiny_stream()
+    bare = replace(ring, snapshots=tuple(replace(each, test=each.test[:0]) for each in ring.snapshots))
+    watcher = StopAt(1)  # stopped where training begins
+    with pytest.raises(Stopped):
+        start(
+            tiny_config(), tmp_path / "a", stream=bare, resources=each_step(tmp_path / "c"), watcher=watcher
+        )
+    (said,) = [text for text in watcher.said if "nothing will be ranked on test facts" in text]
+    assert "--set evaluation.split=valid" in said
+    quiet = StopAt()
+    start(tiny_config(), tmp_path / "b", stream=ring, resources=each_step(tmp_path / "c"), watcher=quiet)
+    assert not any("ranked" in text for text in quiet.said)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_base_still_improving_at_its_limit_warns_and_names_the_setting(
+    tmp_path: Path, stream: Stream, cached: bool
+) -> None:
+    def said(name: str, *sets: str) -> list[str]:
+        watcher, resources = StopAt(), each_step(tmp_path / "cache")
+        start(tiny_config(*sets), tmp_path / name, stream=stream, resources=resources, watcher=watcher)
+        return [text for text in watcher.said if "still improving" in text]
+
+    improving = ("base.epochs=2", "base.learning_rate=0.01", "evaluation.filter_splits=train")
+    if cached:
+        said("first", *improving)
+    (warning,) = said("improving", *improving)
+    assert "base.epochs=2" in warning
+    best = json.loads(
+        next(
+            line
+            for line in (tmp_path / "improving" / "log.jsonl").read_text().splitlines()
+            if json.loads(line)["event"] == "base"
+        )
+    )
+    assert best["validations"][-1][1] == best["best_mrr"]
+    assert said("stopped", "base.epochs=60", "base.patience=1", "base.learning_rate=0.5") == []

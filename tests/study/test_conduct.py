@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,14 @@ from tests.study.tiny_study import hashes, tiny_plan
 
 from meor.errors import StreamError
 from meor.objective.balance import Balance
-from meor.run.checkpoint import to_json
 from meor.run.view import RunView
 from meor.study.cell import Outcome, Task, run_cell
+from meor.study.coefficient import write_balance
 from meor.study.conduct import FAILURES, Findings, Means, Observer, conduct
 from meor.study.effects_file import write_effects
 from meor.study.execute import Executor, Processes, Serial
 from meor.study.plan import Study
+from meor.study.results import Results
 from meor.study.rows import read_rows
 
 
@@ -218,7 +218,7 @@ def test_a_study_recomputed_from_its_ranks_alone_agrees(whole: tuple[Path, Findi
         for line in script.read_text().splitlines()
         if line.startswith(("import ", "from "))
     }
-    (out / "effects.csv").unlink()
+    Results(out).replace({"effects.csv": None})
 
 
 def test_every_rule_has_its_rows_and_the_choice_is_recorded(place: Path) -> None:
@@ -261,7 +261,7 @@ def test_multiples_of_an_inactive_coefficient_share_one_run(place: Path, executo
     plan = tiny_plan(place, methods=["replay", "meor"], multiples=[3, 1, 10], pairs=1)
     conduct(tiny_plan(place, methods=["replay"], pairs=1), out, means=Means(cache=place / "cache"))
     pair = out / "runs" / "ring-replay-complex-practical" / "pair-0"
-    (pair / "meor-test.balance.json").write_bytes(to_json(asdict(Balance(0.0, 1.0, 0.0, 64, 0))))
+    write_balance(pair / "meor-test.balance.json", Balance(0.0, 1.0, 0.0, 64, 0, 1))
     found = conduct(plan, out, executor=executor, means=Means(cache=place / "cache"))
     assert found.failures == {}
     replay, *penalized = found.rows

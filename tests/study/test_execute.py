@@ -43,7 +43,7 @@ def _replay(plan):  # type: ignore[no-untyped-def]
     return replay_cells(plan)
 
 
-def _die_once(task: Task) -> Outcome:
+def _die_once(task: Task, study: int) -> Outcome:
     mark = task.runs / "died"
     if not mark.exists():
         mark.write_text("")
@@ -51,7 +51,7 @@ def _die_once(task: Task) -> Outcome:
     return Outcome(task.cell, None, "reached", 0.0)
 
 
-def _die(task: Task) -> Outcome:
+def _die(task: Task, study: int) -> Outcome:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 
@@ -63,7 +63,7 @@ def _die(task: Task) -> Outcome:
 def test_a_killed_process_costs_no_other_cell(tmp_path: Path, monkeypatch, cell, told) -> None:  # type: ignore[no-untyped-def]
     from meor.study import execute
 
-    monkeypatch.setattr(execute, "run_cell", cell)
+    monkeypatch.setattr(execute, "make_cell", cell)
     plan = tiny_plan(tmp_path, pairs=3)
     tasks = [Task(plan, each, tmp_path) for each in _replay(plan)]
     found = list(Processes(2).outcomes(tasks))

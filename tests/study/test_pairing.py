@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from meor.run.validated import MULTIPLES
 from meor.study.pairing import Cell, groups, method_cells, replay_cells, selection_cells, validated_cells
 from meor.study.plan import Study
 
@@ -40,11 +39,14 @@ def test_methods_have_a_run_for_each_rule_that_needs_no_choice() -> None:
     ]
 
 
-def test_selection_tries_every_multiple_on_validation_facts_alone() -> None:
+def test_selection_tries_multiples_through_300_on_validation_facts_alone() -> None:
     cells = selection_cells(PLAN)
-    assert len(cells) == 2 * 2 * len(MULTIPLES)
+    assert len(cells) == 2 * 2 * 6
+    assert {cell.multiple for cell in cells} == {1.0, 3.0, 10.0, 30.0, 100.0, 300.0}
     assert {cell.split for cell in cells} == {"valid"}
     assert not {cell.seed for cell in cells} & set(PLAN.seeds)
+    judged = cells[0].config(PLAN).evaluation
+    assert (judged.split, judged.filter_splits) == (("valid",), ("train", "valid"))
 
 
 def test_a_validated_multiple_of_one_is_the_balanced_run_itself() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -7,7 +8,8 @@ import pytest
 from tests.study.study_rows import row, study_rows
 
 from meor.errors import StudyError
-from meor.study.rows import read_rows, write_rows
+from meor.study.results import Results
+from meor.study.rows import read_rows, rows_file, write_rows
 
 PROMISED = [
     *("study", "stream", "backbone", "host", "preset", "coefficient_rule", "pair", "method"),
@@ -40,15 +42,15 @@ def test_a_row_whose_parts_do_not_add_up_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_none_of_ours_is_explained(tmp_path: Path) -> None:
     (tmp_path / "runs.parquet").write_bytes(b"not parquet")
+    with pytest.raises(StudyError, match=r"has no study-manifest\.json"):
+        read_rows(tmp_path / "runs.parquet")
+    Results(tmp_path).replace({"runs.parquet": b"not parquet"})
     with pytest.raises(StudyError, match="cannot be read"):
         read_rows(tmp_path / "runs.parquet")
     with pytest.raises(StudyError, match="cannot be read"):
         read_rows(tmp_path / "absent.parquet")
-    pq.write_table(pq.read_table(_some(tmp_path)).drop_columns(["method"]), tmp_path / "less.parquet")
+    less = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(rows_file([row()]))).drop_columns(["method"]), less)
+    Results(tmp_path).replace({"less.parquet": less.getvalue()})
     with pytest.raises(StudyError, match="no column method"):
         read_rows(tmp_path / "less.parquet")
-
-
-def _some(folder: Path) -> Path:
-    write_rows(folder / "some.parquet", [row()])
-    return folder / "some.parquet"

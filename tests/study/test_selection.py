@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.study.study_rows import row
 
 from meor.errors import StudyError
-from meor.run.validated import MULTIPLES
+from meor.run.validated import MULTIPLES as GRID
 from meor.study.rows import Group
-from meor.study.selection import choose
+from meor.study.selection import choose, next_multiple
 
 GROUP = Group("ENTITY", "complex", "replay", "practical")
+MULTIPLES = GRID[:6]
 
 
 def grid(values: dict[float, tuple[float, float]], pair: int = 1_000_000):  # type: ignore[no-untyped-def]
@@ -59,3 +62,25 @@ def test_nothing_is_chosen_from_nothing() -> None:
         choose([], GROUP, "meor")
     with pytest.raises(StudyError, match="A_TN is undefined"):
         choose([row("replay", 1_000_000, A_TN=None)], GROUP, "meor")
+
+
+def test_the_grid_goes_on_while_the_last_two_multiples_are_best_and_no_further_than_100000() -> None:
+    replay = [row("replay", 1_000_000)]
+
+    def next_after(values: dict[float, tuple[float, float]]) -> float | None:
+        rows = [*replay, *grid(values)]
+        return next_multiple(rows, choose(rows, GROUP, "meor"))
+
+    rising = {multiple: (0.2 + at / 1000, 0.1) for at, multiple in enumerate(GRID)}
+    through_300 = {multiple: rising[multiple] for multiple in MULTIPLES}
+    assert next_after(through_300) == 1000.0
+    assert next_after(rising) is None
+    assert next_after(through_300 | {300.0: (0.2, 0.1)}) == 1000.0  # one in vain is not two
+    assert next_after(through_300 | {100.0: (0.2, 0.1), 300.0: (0.3, 0.0)}) is None
+    assert next_after({1.0: (0.21, 0.1), 10.0: (0.22, 0.1)}) is None  # a failed cell
+
+
+def test_multiples_of_a_coefficient_of_0_are_not_tried_further() -> None:
+    rows = [row("replay", 1_000_000)]
+    rows += [replace(each, coefficient=0.0) for each in grid(dict.fromkeys(MULTIPLES, (0.2, 0.1)))]
+    assert next_multiple(rows, choose(rows, GROUP, "meor")) is None

@@ -149,16 +149,34 @@ def test_transfer_is_a_row_a_group_with_its_interval() -> None:
         ("FBInc-S replay-transe", "ours"),
         ("FBInc-S replay-transe", "paper"),
         ("FBInc-S replay-distmult", "paper"),
+        ("FBInc-S lkge-transe", "ours"),
+        ("FBInc-S lkge-transe", "paper"),
+        ("FBInc-S incde-transe", "ours"),
+        ("FBInc-S incde-transe", "paper"),
     ]
+    assert set(table.rows[3][2:]) == {None}  # hosts that are not there yet
+    assert table.rows[4][2:5] == ("0.0023", "0.0011", "0.0035")
     assert table.rows[1][2:5] == ("0.0020", "0.0009", "0.0031")
     assert len({len(cells) for cells in table.rows} | {len(table.columns)}) == 1
 
 
+def test_tables_say_where_nothing_was_controlled() -> None:
+    rows = [
+        replace(each, coefficient=0.0) if (each.method, each.pair) == ("meor", 0) else each
+        for each in study_rows()
+    ]
+    pairs = len({each.pair for each in rows})
+    for table in study_tables(plan(tables=["absolute", "effects", "ablation"]), rows):
+        told = f"MEOR in {GROUP} (balance): nothing was controlled in 1 of {pairs} pairs"
+        assert sum(note.startswith(told) for note in table.notes) == 1, table.name
+        assert not any("controlled" in note for note in one(plan(tables=["absolute"]), study_rows()).notes)
+
+
 def test_the_boundary_counts_active_records_pair_by_pair() -> None:
-    kept = KeptBalance(replace(GROUP, stream="WN-CKGE"), 0, "meor", Balance(0.0, 1.0, 0.0, 64, 0))
+    kept = KeptBalance(replace(GROUP, stream="WN-CKGE"), 0, "meor", Balance(0.0, 1.0, 0.0, 1024, 3, 2))
     table = one(plan(stream="WN-CKGE", tables=["boundary"]), [], balances=[kept])
-    assert table.rows[0][1:5] == ("ours", "MEOR", 0, 64)
-    assert table.rows[1][1:5] == ("paper", "MEOR", "0", "64")
+    assert table.rows[0][1:6] == ("ours", "MEOR", 2, 3, 1024)
+    assert table.rows[1][1:6] == ("paper", "MEOR", None, "0", "64")
 
 
 def test_the_frontier_has_points_and_a_comparison_at_equal_acquisition() -> None:
@@ -191,7 +209,7 @@ def test_every_format_has_every_row(tables: str, tmp_path: Path) -> None:
     assert len(read) == len(table.rows) + 1
     assert float(read[1][2 if tables != "ablation" else 3]) == table.rows[0][2 if tables != "ablation" else 3]
     write_tables(tmp_path, [table])
-    assert {path.suffix for path in tmp_path.iterdir()} == {".txt", ".md", ".tex", ".csv"}
+    assert {path.suffix for path in (tmp_path / "tables").iterdir()} == {".txt", ".md", ".tex", ".csv"}
 
 
 @pytest.mark.parametrize(

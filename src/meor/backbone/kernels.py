@@ -20,7 +20,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.compiled import fast_kernel, kernel, share
+from meor.compiled import fast_kernel, kernel
+from meor.threads import share
 
 COMPLEX: Final = 0
 PRODUCT: Final = 1

@@ -12,8 +12,8 @@ Rules for a verb module. Import what you like where you like: nothing of it is i
 Help texts are shown as written, brackets included; a line holding only `\\b` keeps the paragraph after it
 from being rewrapped. For anything a user can put right raise a `MeorError`: it is printed as one line on
 stderr and the exit code is 2, as for a wrong option. Do not catch KeyboardInterrupt except to leave files
-whole: the exit code is 130. Exit code 1 with a traceback means a defect of ours. Results go to stdout;
-progress and remarks go to stderr.
+whole: the exit code is 130, also for what Ctrl-C becomes inside a compiled kernel. Exit code 1 with a
+traceback means a defect of ours. Results go to stdout; progress and remarks go to stderr.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from meor import __version__
-from meor.errors import MeorError
+from meor.errors import Interrupted, MeorError, is_interrupt
+from meor.escape import terminal
 
 VERBS: dict[str, tuple[str, str]] = {
     "data": ("meor.cli.data", "List, describe, fetch, check and cut streams."),
@@ -66,15 +67,18 @@ class LazyGroup(TyperGroup):
         except MeorError as error:
             _say(str(error))
             raise typer.Exit(EXPLAINED) from error
-        except KeyboardInterrupt as error:
-            _say("interrupted")
-            raise typer.Exit(INTERRUPTED) from error
         except OSError as error:
             if error.errno not in _REFUSED:
                 raise
             where = "" if error.filename is None else f"{error.filename}: "
             _say(f"{where}{error.strerror}. Free space, change permissions or choose another place.")
             raise typer.Exit(EXPLAINED) from error
+        except BaseException as error:
+            if is_interrupt(error):
+                _say(_interrupted(error))
+                raise typer.Exit(INTERRUPTED) from error
+            _make_visible(error)
+            raise
 
 
 def new_verb(help_text: str | None = None) -> typer.Typer:
@@ -90,10 +94,21 @@ def load(verb: str) -> Any:
     return command
 
 
+def _interrupted(error: BaseException) -> str:
+    """One line, which ends with how to go on where there is something to go on with."""
+    return f"interrupted; {error}" if isinstance(error, Interrupted) else "interrupted"
+
+
+def _make_visible(error: BaseException) -> None:
+    """Typer tells of a wrong option and repeats what was typed: a shell may have put a file's name there."""
+    message = getattr(error, "message", None)
+    if isinstance(message, str) and hasattr(error, "show"):
+        setattr(error, "message", "\n".join(terminal(line) for line in message.split("\n")))  # noqa: B010
+
+
 def _say(text: str) -> None:
     """One line on stderr: a label from someone's file must not break it or steer the terminal."""
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    print(f"meor: {line}", file=sys.stderr)
+    print(f"meor: {terminal(text)}", file=sys.stderr)
 
 
 app = typer.Typer(
@@ -123,4 +138,8 @@ def _root(
 
 
 def main() -> None:
-    app(prog_name="meor")
+    try:
+        app(prog_name="meor")
+    except KeyboardInterrupt:  # before a verb was called, or after it had ended
+        _say("interrupted")
+        sys.exit(INTERRUPTED)

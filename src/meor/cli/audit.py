@@ -24,7 +24,9 @@ from meor.cli.audit_folder import (
 from meor.cli.audit_question import Wanted, question_of
 from meor.cli.audit_show import show, show_protocols
 from meor.cli.audit_source import Files, Source, given, of_run
+from meor.cli.memory import Memory
 from meor.errors import InputError, RunError
+from meor.escape import terminal
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
 from meor.evaluation.budget import parse_bytes
 from meor.evaluation.endpoints import to_json as endpoints_json
@@ -35,6 +37,7 @@ from meor.evaluation.ranks_file import write_splits
 from meor.run.checkpoint import to_json
 from meor.run.disk import Content
 from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, update_name, write_vocabulary
+from meor.run.state import unfinished
 from meor.stream.registry import open_stream
 from meor.stream.validation import Duplicates, duplicate_rule
 from meor.typing import Split
@@ -76,7 +79,7 @@ def command(
     protocols: Annotated[
         bool, typer.Option("--protocols", help="Also the field's older protocols and forgetting measures.")
     ] = False,
-    memory: Annotated[str, typer.Option(help="Byte budget for ranking, such as 1GiB.")] = "1GiB",
+    memory: Memory = "1GiB",
     data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write. [print only]")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier audit in --out.")] = False,
@@ -123,14 +126,14 @@ def command(
     if out is not None:
         write_folder(out, _files(source, content, found))
     disagreements = None
-    if run is not None and source.comparable and question == _own_question(source, Wanted()):
-        disagreements = differences(run, found, content[ENDPOINTS])
+    if source.run is not None and source.comparable and question == _own_question(source, Wanted()):
+        disagreements = differences(source.run, found, content[ENDPOINTS])
     if as_json:
         print(json.dumps({**content, "disagreements": disagreements}, indent=2, allow_nan=False))
     else:
         show(Console(), source.stream, f"{source.stream.name}, {source.backbone}", found)
         show_protocols(Console(), older or {})
-    _conclude(run, out, disagreements)
+    _conclude(run, out, disagreements, "" if run is None else unfinished(run, source.stream.updates[-1]))
 
 
 def _source(
@@ -206,12 +209,14 @@ def _files(source: Source, content: dict[str, Any], found: Mapping[Split, SplitA
     return files
 
 
-def _conclude(run: Path | None, out: Path | None, disagreements: list[str] | None) -> None:
+def _conclude(run: Path | None, out: Path | None, disagreements: list[str] | None, state: str) -> None:
     remarks = Console(stderr=True, highlight=False, markup=False)
     if out is not None:
-        remarks.print(f"written: {out}")
+        remarks.print(f"written: {terminal(out)}", soft_wrap=True, emoji=False)
     if run is None:
         return
+    if state:
+        remarks.print(state)
     if disagreements:
         first = "; ".join(disagreements[:5])
         raise RunError(f"{run}: what is stored does not follow from the stored models ({first}).")
@@ -220,4 +225,5 @@ def _conclude(run: Path | None, out: Path | None, disagreements: list[str] | Non
             "not compared with what the run stored: other options, or scores changed after training"
         )
     else:
-        remarks.print("the run's stored ranks and endpoints follow from its stored models, to the bit")
+        what = "ranks, as far as it is," if state else "ranks and endpoints"
+        remarks.print(f"the run's stored {what} follow from its stored models, to the bit")

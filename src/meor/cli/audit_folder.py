@@ -13,10 +13,10 @@ import numpy as np
 from meor.errors import InputError
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.rank import Ranks
-from meor.evaluation.ranks_file import read_ranks
-from meor.run.checkpoint import read_json
 from meor.run.disk import Content, Disk
 from meor.run.layout import ENDPOINTS, RANKS, update_name
+from meor.run.state import unfinished
+from meor.run.view import RunView
 from meor.typing import Split
 
 DISPLACEMENT, GROUPS, PROTOCOLS = "displacement.json", "groups.json", "protocols.json"
@@ -66,25 +66,25 @@ def write_folder(out: Path, files: Mapping[str, Content]) -> None:
         shutil.rmtree(former, ignore_errors=True)
 
 
-def differences(run: Path, found: Mapping[Split, SplitAudit], endpoints: dict[str, Any]) -> list[str]:
+def differences(view: RunView, found: Mapping[Split, SplitAudit], endpoints: dict[str, Any]) -> list[str]:
     """What a run stored and the audit finds otherwise, a sentence each; empty if all agrees to the bit."""
     said: list[str] = []
     for split, part in found.items():
         for update, ranks in part.ranks.items():
-            said.extend(_rank_differences(run / update_name(update) / RANKS, split, ranks))
-    if (run / ENDPOINTS).is_file():
-        said.extend(_endpoint_differences(read_json(run / ENDPOINTS), endpoints))
+            said.extend(_rank_differences(view, update, split, ranks))
+    if view.has(ENDPOINTS) and not unfinished(view.path):
+        said.extend(_endpoint_differences(view.endpoints(), endpoints))
     return said
 
 
-def _rank_differences(path: Path, split: Split, ranks: tuple[Ranks, ...]) -> list[str]:
-    if not path.is_file():
+def _rank_differences(view: RunView, update: int, split: Split, ranks: tuple[Ranks, ...]) -> list[str]:
+    if not view.has(f"{update_name(update)}/{RANKS}"):
         return []
-    stored = {each.occurrences.side: each for each in read_ranks(path).get(split, ())}
+    stored = {each.occurrences.side: each for each in view.ranks(update).get(split, ())}
     said = []
     for each in ranks:
         asked = each.occurrences
-        where = f"{path.parent.name}, {split.value}, side {asked.side.label}"
+        where = f"{update_name(update)}, {split.value}, side {asked.side.label}"
         other = stored.get(asked.side)
         if other is None or not np.array_equal(other.occurrences.fact, asked.fact):
             if len(asked):

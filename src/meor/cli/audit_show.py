@@ -10,10 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from meor.escape import LONGEST, terminal
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.displacement import Displaced, tally
 from meor.evaluation.endpoints import METRICS, Endpoint, Undefined
 from meor.evaluation.groups import SMALL, GroupReport
+from meor.evaluation.overall import MARK, note, overall
 from meor.stream.snapshot import Stream
 from meor.typing import Role, Side, Split
 
@@ -26,12 +28,11 @@ HEADINGS = {
     "A_TN": "answer\nnew\nA_TN",
     "A_QN": "query\nnew\nA_QN",
 }
-Found = Mapping[str, Endpoint | Undefined]
 
 
 def show(console: Console, stream: Stream, title: str, found: Mapping[Split, SplitAudit]) -> None:
     for split, part in found.items():
-        console.print(Text(f"{title}, {split.value} facts", style="bold"))
+        console.print(Text(f"{terminal(title)}, {split.value} facts", style="bold"))
         console.print(_cells(part))
         _remarks(console, part)
         console.print(_worst(stream, part.worst[:WORST], part))
@@ -64,7 +65,7 @@ def _cells(part: SplitAudit) -> Table:
     for each in part.by_id:
         asked = each.occurrences
         told = tally([each])
-        values = [_in_cell(part.endpoints, name, asked.update, asked.side, part) for name in COLUMNS]
+        values = [_in_cell(part.endpoints[name], asked.update, asked.side) for name in COLUMNS]
         table.add_row(
             str(asked.update), asked.side.label, f"{told.queries:,}", f"{told.displaced:,}", *values
         )
@@ -79,24 +80,15 @@ def _cells(part: SplitAudit) -> Table:
     return table
 
 
-def _in_cell(found: Found, name: str, update: int, side: Side, part: SplitAudit) -> str:
+def _in_cell(found: Endpoint | Undefined, update: int, side: Side) -> str:
     """A cell has its value even where another cell leaves the endpoint undefined."""
-    from meor.errors import EmptyCellError
-    from meor.evaluation.endpoints import endpoint
-
-    whole = found[name]
-    if isinstance(whole, Endpoint):
-        for cell in whole.cells:
-            if (cell.update, cell.side) == (update, side):
-                return f"{cell.value:.4f}"
-    try:
-        return f"{endpoint(name, part.all_ranks, cells=[(update, side)]).value:.4f}"
-    except EmptyCellError:
-        return "-"
+    cells = (cell for cell in found.cells if (cell.update, cell.side) == (update, side))
+    return next((f"{cell.value:.4f}" for cell in cells), "-")
 
 
 def _value(found: Endpoint | Undefined) -> str:
-    return f"{found.value:.4f}" if isinstance(found, Endpoint) else "-"
+    whole = overall(found.to_json())
+    return "-" if whole.value is None else f"{whole.value:.4f}{whole.mark}"
 
 
 def _remarks(console: Console, part: SplitAudit) -> None:
@@ -114,6 +106,8 @@ def _remarks(console: Console, part: SplitAudit) -> None:
         found = part.endpoints[name]
         if isinstance(found, Undefined):
             console.print(Text(found.reason))
+    if marked := note((name, overall(part.endpoints[name].to_json())) for name in COLUMNS):
+        console.print(Text(marked))
 
 
 def _worst(stream: Stream, chosen: Sequence[Displaced], part: SplitAudit) -> Table | Text:
@@ -125,17 +119,17 @@ def _worst(stream: Stream, chosen: Sequence[Displaced], part: SplitAudit) -> Tab
     table.add_column("newcomers now ahead", overflow="fold")
     for each in chosen:
         head, relation, tail = each.fact
-        anchor = stream.entities.label(tail if each.side is Side.HEAD else head)
-        relation_label = stream.relations.label(relation)
+        anchor = _shown(stream.entities.label(tail if each.side is Side.HEAD else head))
+        relation_label = _shown(stream.relations.label(relation))
         parts = ("?", relation_label, anchor) if each.side is Side.HEAD else (anchor, relation_label, "?")
-        names = ", ".join(stream.entities.label(e) for e in each.newcomers[:3])
+        names = ", ".join(_shown(stream.entities.label(e)) for e in each.newcomers[:3])
         more = each.cur - each.old - min(3, len(each.newcomers))
         table.add_row(
-            _plain(" | ".join(parts)),
+            Text(" | ".join(parts)),
             _plain(stream.entities.label(each.answer)),
             str(each.update),
             f"{each.old} → {each.cur}",
-            _plain(names + (f" and {more:,} more" if more > 0 else "")),
+            Text(names + (f" and {more:,} more" if more > 0 else "")),
         )
     return table
 
@@ -159,7 +153,9 @@ def _groups(reports: Sequence[GroupReport]) -> Table:
         told = report.displacement
         counts = (f"{report.entities:,}", f"{told.queries:,}", f"{told.displaced:,}")
         table.add_row(_plain(report.name), *counts, *values)
-    table.caption = f"* a cell with fewer than {SMALL} queries; - a cell without any"
+    table.caption = (
+        f"* a cell with fewer than {SMALL} queries; {MARK} over the cells that exist; - no cell holds a query"
+    )
     return table
 
 
@@ -174,5 +170,9 @@ def _table(title: str, *, texts: Sequence[str]) -> Table:
 
 
 def _plain(label: str) -> Text:
-    """A label from someone's file is text, not markup, and must not steer the terminal."""
-    return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in label))
+    """A label from someone's file is text, not markup."""
+    return Text(_shown(label))
+
+
+def _shown(label: str) -> str:
+    return terminal(label, LONGEST)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
-from meor.evaluation.external import load_external, read_model
+from meor.evaluation.external import load_external
+from meor.run.config import Config
 from meor.run.disk import sha256_of
-from meor.run.layout import CONFIG, MANIFEST, MODEL, VOCABULARY, is_run, read_manifest, update_name
-from meor.run.yaml_file import read_yaml
+from meor.run.layout import MODEL, VOCABULARY, update_name
+from meor.run.state import unfinished
+from meor.run.view import RunView
 from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
 
@@ -31,6 +30,7 @@ class Source:
     sha256: dict[str, str]  # of the files the models come from: their names, never their places
     evaluation: dict[str, Any] = field(default_factory=dict)  # a run's own settings
     comparable: bool = True  # whether stored ranks should follow from the stored models
+    run: RunView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,78 +74,52 @@ def given(stream: Stream, files: Files, through: int) -> Source:
 
 
 def of_run(run: Path, stream_name: str | None, data_dir: Path | None) -> Source:
-    """The models of a run folder, which is read as its contract says; what a manifest lists is verified."""
-    if not (run / CONFIG).is_file():
-        raise RunError(f"{run} is not a run folder: it has no {CONFIG}. Name a folder that `meor run` made.")
-    config, _ = read_yaml(run / CONFIG)
-    stream = _stream_of(run, config, stream_name, data_dir)
-    backbone = config.get("backbone")
-    if not isinstance(backbone, str):
-        raise RunError(f"{run / CONFIG} does not name a backbone.")
-    listed: dict[str, str] = {}
-    if is_run(run):
-        manifest = read_manifest(run)
-        listed = manifest["sha256"]
-        if manifest["stream_hash"] != stream.content_hash():
-            raise RunError(
-                f"the stream {stream.name} is not the one that {run} was made from: labels or facts differ. "
-                "Name the right one with --stream."
-            )
-    _require_same_labels(run / VOCABULARY, stream)
-    there = _models(run, range(len(stream.snapshots)), listed)
+    """The models of a run folder. Settings, labels and weights are verified before they are used."""
+    view = RunView.open(run)
+    stream = _stream_of(view.config, stream_name, data_dir)
+    if view.manifest["stream_hash"] != stream.content_hash():
+        raise RunError(
+            f"the stream {stream.name} is not the one that {run} was made from: labels or facts differ. "
+            "Name the right one with --stream."
+        )
+    _require_same_labels(view, stream)
+    updates = tuple(update for update in view.updates if update)
+    if not updates:
+        raise RunError(unfinished(run) or f"{run} holds no model of an update.")
 
     def model_of(update: int) -> Model:
-        if update not in there:
-            raise RunError(f"{run} holds no model of update {update}.")
-        n_entities, n_relations = stream.entity_counts[update], stream.relation_counts[update]
-        return read_model(run / there[update], backbone, n_entities, n_relations)
+        model = view.model(update)
+        expected = stream.entity_counts[update], stream.relation_counts[update]
+        if (len(model.entity), len(model.relation)) != expected:
+            raise RunError(
+                f"{run / update_name(update) / MODEL} has rows for {len(model.entity)} entities and "
+                f"{len(model.relation)} relations, but the stream has {expected[0]} and "
+                f"{expected[1]}. Make the run again."
+            )
+        return model
 
-    evaluation = config.get("evaluation")
+    names = [f"{update_name(update)}/{MODEL}" for update in view.updates]
     return Source(
         stream,
-        backbone,
+        view.config.backbone,
         model_of,
-        tuple(update for update in there if update),
-        {path: sha256_of(run / path) for path in there.values()},
-        evaluation if isinstance(evaluation, dict) else {},
-        config.get("method") != "calibration",  # its stored ranks are of scores changed after training
+        updates,
+        {name: view.manifest["sha256"][name] for name in names},
+        view.config.evaluation.model_dump(mode="json"),
+        view.config.method != "calibration",  # its stored ranks are of scores changed after training
+        view,
     )
 
 
-def _stream_of(run: Path, config: dict[str, Any], named: str | None, data_dir: Path | None) -> Stream:
-    name = named or config.get("stream")
-    if not isinstance(name, str):
-        raise RunError(f"{run / CONFIG} does not name a stream.")
-    return open_stream(
-        name,
-        data_dir=data_dir or recorded_place(config.get("data_dir")),
-        duplicates="drop" if config.get("duplicates") == "drop" else "error",
-    )
+def _stream_of(config: Config, named: str | None, data_dir: Path | None) -> Stream:
+    place = data_dir or recorded_place(config.data_dir)
+    return open_stream(named or config.stream, data_dir=place, duplicates=config.duplicates)
 
 
-def _models(run: Path, updates: Iterable[int], listed: dict[str, str]) -> dict[int, str]:
-    """update -> its model's name; a run that is not finished has some of them."""
-    there = {}
-    for update in updates:
-        name = f"{update_name(update)}/{MODEL}"
-        if not (run / name).is_file():
-            continue
-        if listed and listed.get(name) != sha256_of(run / name):
-            raise RunError(f"{run / name} does not match {MANIFEST}: it is damaged or not committed.")
-        there[update] = name
-    if not any(there):
-        raise RunError(f"{run} holds no model of an update yet. Go on with `meor resume {run}`.")
-    return there
-
-
-def _require_same_labels(path: Path, stream: Stream) -> None:
-    try:
-        table = pq.ParquetFile(path).read(["id", "label", "kind"])
-        found = {tuple(row.values()) for row in table.select(["kind", "id", "label"]).to_pylist()}
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise RunError(f"{path} cannot be read ({str(error).splitlines()[0]}).") from None
-    kinds = (("entity", stream.entities), ("relation", stream.relations))
-    if found != {(kind, id, label) for kind, labels in kinds for id, label in enumerate(labels)}:
-        raise RunError(
-            f"{path} names other labels than the stream {stream.name}. Name the run's own with --stream."
-        )
+def _require_same_labels(view: RunView, stream: Stream) -> None:
+    for kind, known in (("entity", stream.entities), ("relation", stream.relations)):
+        if view.labels(kind) != list(known):
+            raise RunError(
+                f"{view.path / VOCABULARY} names other labels than the stream {stream.name}. "
+                "Name the run's own with --stream."
+            )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from meor.cli import new_verb
+from meor.cli.memory import ReadingMemory
+from meor.escape import terminal
 
 if TYPE_CHECKING:
     from meor.stream.snapshot import Stream
@@ -43,7 +45,7 @@ def list_streams(data_dir: DataDir = None) -> None:
     for entry in entries():
         folder = find_folder(entry, data_dir)
         here = "no" if folder is None else str(folder)
-        table.add_row(entry.name, entry.repository, entry.licence, here)
+        table.add_row(entry.name, entry.repository, entry.licence, terminal(here))
     _print(table)
 
 
@@ -55,6 +57,7 @@ def info(
     ] = False,
     data_dir: DataDir = None,
     duplicates: Annotated[str, typer.Option(help="A fact that stands twice: error, or drop.")] = "error",
+    memory: ReadingMemory = "1GiB",
 ) -> None:
     """What a stream holds, snapshot by snapshot.
 
@@ -66,12 +69,12 @@ def info(
     stream = open_stream(name, data_dir=data_dir, duplicates=duplicate_rule(duplicates))
     snapshots = describe(stream)
     if as_json:
-        print(json.dumps({"name": stream.name, "snapshots": snapshots}, indent=2, ensure_ascii=False))
+        print(json.dumps({"name": stream.name, "snapshots": snapshots}, indent=2))
         return
     table = _table("#", *(key.replace("_", "\n") for key in snapshots[0]), numbers=True)
     for index, row in enumerate(snapshots):
         table.add_row(str(index), *(f"{value:,}" for value in row.values()))
-    table.title = stream.name
+    table.title = terminal(stream.name)
     _print(table)
     entry = find_entry(name)
     if entry is not None:
@@ -106,11 +109,11 @@ def fetch(
         return
     entry = entry_of(name)
     folder = bring(entry, data_dir, source=source, report=_remark)
-    print(f"{entry.name} is in {folder}; all {len(entry.files)} files have their published SHA-256")
+    print(f"{entry.name} is in {terminal(folder)}; all {len(entry.files)} files have their published SHA-256")
 
 
 @app.command()
-def check(name: StreamName, data_dir: DataDir = None) -> None:
+def check(name: StreamName, data_dir: DataDir = None, memory: ReadingMemory = "1GiB") -> None:
     """Is a stream whole? Compares registered files with their SHA-256, then loads and validates it."""
     from meor.stream.registry import find_entry, folder_of, open_stream
 
@@ -119,8 +122,8 @@ def check(name: StreamName, data_dir: DataDir = None) -> None:
     entry = find_entry(name)
     if entry is not None:
         folder = folder_of(entry, data_dir)
-        print(f"{folder}: all {len(entry.files)} files have their published SHA-256")
-    print(f"{stream.name} is sound: {len(stream.snapshots)} snapshots, {facts:,} facts")
+        print(f"{terminal(folder)}: all {len(entry.files)} files have their published SHA-256")
+    print(f"{terminal(stream.name)} is sound: {len(stream.snapshots)} snapshots, {facts:,} facts")
 
 
 @app.command()
@@ -135,6 +138,7 @@ def grow(
         GrowBy, typer.Option(help="Who comes first: anyone, the best-connected, or the earliest dated.")
     ] = GrowBy.RANDOM,
     seed: Annotated[int, typer.Option(help="Another seed cuts another stream.")] = 0,
+    memory: ReadingMemory = "1GiB",
 ) -> None:
     """Cut a static or dated graph into a growth stream.
 
@@ -144,7 +148,8 @@ def grow(
 
     stream = grow_file(facts, out, snapshots, by.value, seed, report=_remark)
     sizes = ", ".join(f"{len(snapshot):,}" for snapshot in stream.snapshots)
-    print(f"{out}: {len(stream.snapshots)} snapshots of {sizes} facts, {len(stream.entities):,} entities")
+    counts = f"{len(stream.snapshots)} snapshots of {sizes} facts, {len(stream.entities):,} entities"
+    print(f"{terminal(out)}: {counts}")
 
 
 def describe(stream: Stream) -> list[dict[str, int]]:
@@ -178,11 +183,11 @@ def _table(*columns: str, numbers: bool = False) -> Any:
 def _print(table: Any) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     # whatever reads a pipe should get whole rows, and a narrow terminal whole numbers
     console.width = max(console.width, 80) if console.is_terminal else 200
     console.print(table)
 
 
 def _remark(line: str) -> None:
-    print(line, file=sys.stderr)
+    print(terminal(line), file=sys.stderr)

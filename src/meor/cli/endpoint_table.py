@@ -7,6 +7,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from meor.evaluation.overall import Overall, by_update, note, overall
+
 MEANING = {
     "H_cur": "old facts, ranked among all entities known now",
     "H_old": "old facts, ranked among the entities known before the update",
@@ -17,9 +19,9 @@ MEANING = {
 
 
 def endpoint_table(title: str, found: dict[str, Any]) -> Table:
-    """One endpoint a row, one update a column (its sides averaged), and the mean over all cells."""
+    """One endpoint per row, one update per column (its sides averaged), and the mean over all cells."""
     updates = sorted({cell["update"] for each in found.values() for cell in each.get("cells", ())})
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     table.add_column("", style="bold", no_wrap=True)
     for update in updates:
         table.add_column(f"update {update}", justify="right")
@@ -31,17 +33,22 @@ def endpoint_table(title: str, found: dict[str, Any]) -> Table:
 
 
 def legend(found: dict[str, Any]) -> Text:
-    """What each row is about, and why one has no value."""
+    """What each row is about, why one is undefined, and what is marked."""
     lines = []
     for name, meaning in MEANING.items():
         if name in found:
             reason = found[name].get("reason")
             lines.append(f"{name:6}{meaning}" + (f" ({reason})" if reason else ""))
-    return Text("\n".join(lines))
+    marked = note((name, overall(found[name])) for name in MEANING if name in found)
+    return Text("\n".join([*lines, *([marked] if marked else [])]))
 
 
 def _values(endpoint: dict[str, Any], updates: list[int]) -> list[str]:
-    if endpoint["value"] is None:
-        return ["-"] * len(updates) + ["undefined"]
-    by_update = [[cell["value"] for cell in endpoint["cells"] if cell["update"] == u] for u in updates]
-    return [f"{sum(cells) / len(cells):.4f}" for cells in by_update] + [f"{endpoint['value']:.4f}"]
+    each = by_update(endpoint)
+    values = [_shown(each[update]) if update in each else "-" for update in updates]
+    whole = overall(endpoint)
+    return [*values, "undefined" if whole.value is None else _shown(whole)]
+
+
+def _shown(found: Overall) -> str:
+    return f"{found.value:.4f}{found.mark}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,9 @@ from rich.text import Text
 from meor.backbone.base import Model
 from meor.cli import new_verb
 from meor.cli.inspect_picture import picture
+from meor.cli.memory import ReadingMemory
 from meor.errors import InputError
+from meor.escape import LONGEST, terminal
 from meor.objective.comparison import sample_records
 from meor.objective.records import Records, penalty_records
 from meor.objective.scale import POOLS
@@ -40,6 +43,7 @@ def command(
     ] = False,
     ids: Annotated[bool, typer.Option("--ids", help="Entities and relations as ids, not labels.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Where the paper's streams lie.")] = None,
+    memory: ReadingMemory = "1GiB",
 ) -> None:
     """Show what the penalty saw at historical queries of an update.
 
@@ -62,7 +66,12 @@ def command(
         sys.stdout.write("\n")
         return
     _show(
-        found, chosen, stream, model, ids=ids, title=f"{view.config.method} on {stream.name}, update {update}"
+        found,
+        chosen,
+        stream,
+        model,
+        ids=ids,
+        title=f"{view.config.method} on {terminal(stream.name)}, update {update}",
     )
 
 
@@ -93,6 +102,11 @@ def record_json(found: Records, x: int, stream: Stream, *, ids: bool) -> dict[st
     }
 
 
+def _shown_namers(stream: Stream, ids: bool) -> tuple[Callable[[int], str], Callable[[int], str]]:
+    entity, relation = _namers(stream, ids)
+    return lambda e: terminal(entity(e), LONGEST), lambda r: terminal(relation(r), LONGEST)
+
+
 def _namers(stream: Stream, ids: bool) -> tuple[Any, Any]:
     if ids:
         return int, int
@@ -116,18 +130,13 @@ def _show(found: Records, chosen: Ids, stream: Stream, model: Model, *, ids: boo
         )
     )
     worst = int(chosen[np.argmax(found.excess[chosen])])
-    entity, relation = _namers(stream, ids)
     console.print()
-    console.print(
-        Text(
-            picture(found, worst, model, lambda e: str(entity(e)), lambda r: str(relation(r)), console.width)
-        )
-    )
+    console.print(Text(picture(found, worst, model, *_shown_namers(stream, ids), console.width)))
 
 
 def _table(found: Records, chosen: Ids, stream: Stream, ids: bool, title: str) -> Table:
     cohort = found.comparison.cohort
-    entity, relation = _namers(stream, ids)
+    entity, relation = _shown_namers(stream, ids)
     table = Table(title=Text(title), title_justify="left")
     table.add_column("query")
     table.add_column("answer")
@@ -142,7 +151,7 @@ def _table(found: Records, chosen: Ids, stream: Stream, ids: bool, title: str) -
         )
         table.add_row(
             Text(asked, overflow="ellipsis", no_wrap=True),
-            Text(str(entity(int(cohort.answer[x]))), overflow="ellipsis", no_wrap=True),
+            Text(entity(int(cohort.answer[x])), overflow="ellipsis", no_wrap=True),
             str(cohort.n_newcomers[x]),
             f"{found.scale.tau[x]:.4g}",
             f"{found.new[x]:.4f}",

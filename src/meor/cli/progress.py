@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from meor.escape import terminal
 from meor.run.watch import Watcher
 
 PLAIN_SECONDS = 10.0
@@ -83,10 +84,10 @@ class Live(Shown):
     def event(self, name: str, fields: dict[str, Any]) -> None:
         text = self._line.of(name, fields)
         if text and name != "pass":
-            self._console.print(Text(text))
+            self._console.print(Text(terminal(text)))
 
     def say(self, text: str) -> None:
-        self._console.print(Text(text, style="yellow"))
+        self._console.print(Text(terminal(text), style="yellow"))
 
 
 class Lines(Shown):
@@ -114,7 +115,7 @@ class Lines(Shown):
 
     def _say(self, text: str) -> None:
         self._spoke = time.monotonic()
-        self._console.print(Text(text), soft_wrap=True)
+        self._console.print(Text(terminal(text)), soft_wrap=True)
 
 
 class _Line:
@@ -150,7 +151,9 @@ class _Line:
         return f"base: {how}{best}"
 
     def _grown(self, fields: dict[str, Any]) -> str:
-        return f"update {fields['update']}: {fields['newcomers']:,} newcomers"
+        newcomers = fields["newcomers"]
+        return f"update {fields['update']}: {f'{newcomers:,}' if newcomers else 'no'} newcomers"
 
     def _updated(self, fields: dict[str, Any]) -> str:
-        return f"update {fields['update']}: refined in {fields['steps']:,} steps and ranked"
+        done = f"refined in {fields['steps']:,} steps and" if fields["steps"] else "nothing to train;"
+        return f"update {fields['update']}: {done} ranked"

@@ -10,7 +10,9 @@ import typer
 from rich.console import Console
 
 from meor.cli import new_verb
+from meor.cli.memory import ReadingMemory
 from meor.errors import InputError
+from meor.escape import terminal
 from meor.report.figure_files import FIGURES, write_figures
 from meor.report.gather import page_of
 from meor.report.html import REPORT, write
@@ -39,6 +41,7 @@ def command(
         Path | None, typer.Option(help="Where a study's run folders are, if not in the study's folder.")
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
+    memory: ReadingMemory = "1GiB",
 ) -> None:
     """One HTML file that shows what a run or a study found.
 
@@ -52,10 +55,10 @@ def command(
     with Console(stderr=True).status("reading") as status:
         page = page_of(folder, runs=runs, data_dir=data_dir, say=status.update)
     size = write(page, target)
-    print(f"{target} ({size / 1e6:.1f} MB)")
+    print(f"{terminal(target)} ({size / 1e6:.1f} MB)")
     if figures is None and out is None and not is_run(folder):
         figures = folder / FIGURES
     if figures is not None:
-        print(f"{len(write_figures(page, figures))} figures in {figures}")
+        print(f"{len(write_figures(page, figures))} figures in {terminal(figures)}")
     if show:
         webbrowser.open(target.absolute().as_uri())

@@ -9,8 +9,9 @@ import typer
 from rich.console import Console
 
 from meor.cli import new_verb
+from meor.cli.memory import Memory
 from meor.cli.progress import watcher
-from meor.cli.run import AsJson, Cache, DataDir, Memory, Quiet, Seconds, Threads, conclude, resources
+from meor.cli.run import AsJson, Cache, DataDir, Quiet, Seconds, Threads, conclude, resources
 from meor.run.session import resume
 
 app = new_verb()
@@ -30,7 +31,8 @@ def command(
     """Go on with a run that was stopped.
 
     It continues from the newest good checkpoint and ends with the bytes of a run that was never stopped.
-    Whatever does not match its recorded sha256 is reported and made again. A complete run is left as it is.
+    Results and the vocabulary are made again where they do not match their recorded sha256; changed
+    settings are refused, and a changed log is kept. A complete run is left as it is.
     """
     console = Console(stderr=True)
     with watcher(console, quiet=quiet) as shown:

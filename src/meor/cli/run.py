@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from meor.cli import new_verb
 from meor.cli.endpoint_table import endpoint_table, legend
+from meor.cli.memory import Memory
 from meor.cli.progress import watcher
 from meor.errors import ConfigError
+from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
 from meor.evaluation.budget import parse_bytes
 from meor.run.config import Config
+from meor.run.method import CONTROL
 from meor.run.runner import Resources
 from meor.run.session import start
 from meor.run.view import RunView
@@ -34,7 +37,6 @@ BASE_FILES = {
 }
 
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; results do not depend on it. [all cores]")]
-Memory = Annotated[str, typer.Option(help="Byte budget for ranking; results do not depend on it.")]
 Cache = Annotated[
     Path | None, typer.Option(help="Where base models are shared. [MEOR_CACHE, or the user's cache]")
 ]
@@ -128,7 +130,7 @@ def stream_setting(given: str) -> str:
 
 
 def default_out(config: Config) -> Path:
-    name = re.sub(r"[^\w.-]+", "-", Path(config.stream).name) or "stream"
+    name = file_name(Path(config.stream).name) or "stream"
     return Path("runs") / f"{name}-{config.backbone}-{config.method}-s{config.seed}"
 
 
@@ -166,9 +168,16 @@ def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) ->
         print(json.dumps({"run": str(run), "endpoints": found}, indent=2, allow_nan=False))
     elif not quiet:
         console = Console()
+        place = clipped_start(terminal(run), LONGEST)
         for split, named in found.items():
-            console.print(endpoint_table(f"{run}, {split} facts: mean reciprocal ranks", named))
+            if split == CONTROL:
+                continue
+            console.print(endpoint_table(f"{place}, {split} facts: mean reciprocal ranks", named))
             console.print(legend(named), highlight=False)
         if sampled := sample_note(RunView.open(run).config.evaluation.sample):
             console.print(sampled, highlight=False)
-        console.print(f"meor audit {run} shows which newcomers displaced which answers.", highlight=False)
+        if told := found.get(CONTROL, {}).get("reason"):
+            console.print(Text(told, style="bold"))
+        if any(at > 0 for at in RunView.open(run).admitted_at()):
+            hint = f"{shell(['meor', 'audit', str(run)])} shows which newcomers displaced which answers."
+            console.print(Text(hint), soft_wrap=True)

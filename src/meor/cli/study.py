@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 import sys
 from dataclasses import replace
@@ -14,23 +13,25 @@ import typer
 from rich.console import Console
 
 from meor.cli import new_verb
+from meor.cli.memory import Memory
 from meor.cli.run import stream_setting
 from meor.cli.study_progress import observer
 from meor.errors import StudyError
+from meor.escape import shell, terminal
 from meor.evaluation.budget import parse_bytes
-from meor.run.disk import Disk, commit_file
 from meor.study.conduct import Findings, Means, conduct
 from meor.study.effects_file import EFFECTS_FILE, write_effects
 from meor.study.execute import executor_of
 from meor.study.paired_tables import HOLM_TABLES
 from meor.study.plan import PRESET_STUDIES, Study
 from meor.study.render import as_text, write_tables
+from meor.study.results import Results
 from meor.study.rows import RUNS
 from meor.study.tables import study_tables
 
 app = new_verb()
 
-TABLES, COMMAND = "tables", "command.txt"
+COMMAND = "command.txt"
 
 
 @app.command()
@@ -61,7 +62,7 @@ def command(
     weights: Annotated[
         bool, typer.Option(help="Keep the weights of finished runs (replay's are always kept).")
     ] = True,
-    memory: Annotated[str, typer.Option(help="Byte budget of a worker for ranking.")] = "1GiB",
+    memory: Memory = "1GiB",
     cache: Annotated[Path | None, typer.Option(help="Where base models are shared.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
     data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
@@ -126,9 +127,9 @@ def _stop(*_: object) -> None:
 
 
 def _write(out: Path, found: Findings, *, holm: bool) -> None:
-    commit_file(Disk(), out / COMMAND, (shlex.join(["meor", *sys.argv[1:]]) + "\n").encode())
+    Results(out).replace({COMMAND: (shell(["meor", *sys.argv[1:]]) + "\n").encode()})
     write_effects(out, found.plan, found.rows, holm=holm)
-    write_tables(out / TABLES, study_tables(found.plan, found.rows, found.balances, holm=holm))
+    write_tables(out, study_tables(found.plan, found.rows, found.balances, holm=holm))
 
 
 def _show(out: Path, found: Findings, runs: Path | None, *, holm: bool) -> None:
@@ -144,7 +145,7 @@ def _show(out: Path, found: Findings, runs: Path | None, *, holm: bool) -> None:
         )
     if found.rows:
         report = ["meor", "report", str(out), *(["--runs", str(runs)] if runs is not None else [])]
-        print(f"{len(found.rows)} rows in {out / RUNS}; {shlex.join(report)} makes a page of them.")
+        print(f"{len(found.rows)} rows in {terminal(out / RUNS)}; {shell(report)} makes a page of them.")
 
 
 def _tell_failures(found: Findings) -> None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from meor.escape import terminal
 from meor.study.cell import Outcome
 from meor.study.conduct import Observer
 
@@ -73,7 +74,7 @@ class Lines(Shown):
         self._say(text)
 
     def _say(self, text: str) -> None:
-        self._console.print(Text(text), soft_wrap=True)
+        self._console.print(Text(terminal(text)), soft_wrap=True)
 
 
 class Live(Shown):
@@ -108,10 +109,10 @@ class Live(Shown):
         self._progress.update(self._task, completed=self._tally.done, left=self._tally.left)
         style = "red" if outcome.failure else ""
         if outcome.failure or not outcome.reused:
-            self._console.print(Text(told(outcome), style=style))
+            self._console.print(Text(terminal(told(outcome)), style=style))
 
     def say(self, text: str) -> None:
-        self._console.print(Text(text, style="yellow"))
+        self._console.print(Text(terminal(text), style="yellow"))
 
 
 def told(outcome: Outcome) -> str:

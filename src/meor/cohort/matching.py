@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from meor.cohort.draw import N_LEVELS, Cells, Drawn, draw_cohorts
 from meor.cohort.newcomers import Cohort
 from meor.cohort.philox import key_words
-from meor.compiled import share
 from meor.random import generator
 from meor.stream.structure import Structure
+from meor.threads import share
 from meor.typing import SIDES, Ids, Side
 
 Rule = Literal["matched", "role"]

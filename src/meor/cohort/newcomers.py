@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from meor.cohort.draw import Drawn
 from meor.cohort.philox import below, block, key_words, occurrence_key
-from meor.compiled import kernel, share
+from meor.compiled import kernel
 from meor.errors import InputError
 from meor.random import Address
 from meor.stream.answers import TrainAnswers
 from meor.stream.snapshot import Stream
+from meor.threads import share
 from meor.typing import SIDES, Facts, Ids, Side
 
 SCALE_SAMPLE = 256

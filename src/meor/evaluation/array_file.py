@@ -59,11 +59,15 @@ def _read_safetensors(path: Path, name: str) -> Array:
                     remedy=f"Call it {name!r}, or keep it alone in its file",
                     path=path,
                 )
-            tensor: torch.Tensor = file.get_tensor(chosen)
-    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
+            return _numbers(file.get_tensor(chosen))
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
         raise ModelError(
             f"not a readable safetensors file ({_first_line(error)})", remedy="Save it again", path=path
         ) from None
+
+
+def _numbers(tensor: torch.Tensor) -> Array:
+    # A file may claim more than an array can be, such as no rows of 2^60 numbers: numpy says so, not torch.
     if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.to(torch.float64)  # bfloat16 and the like have no numpy counterpart
     return tensor.numpy()

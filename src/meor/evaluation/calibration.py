@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry, Model
 from meor.cohort.newcomers import SCALE_SAMPLE, build_cohort
-from meor.compiled import share
 from meor.evaluation.calibrated_rank import Affine, Universe, calibrated_ranks, cohort_counts, counts_under
 from meor.evaluation.calibration_grid import GRID, LEVELS, Fit, Tried, choose, grid_at
 from meor.evaluation.rank import Ranks
@@ -29,6 +28,7 @@ from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream
+from meor.threads import share
 from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
 
 SCALE_LEVELS: Final = ("relation", "side", "update", "none")
@@ -67,7 +67,7 @@ class Calibrator:
 
     stream: Stream
     run: Address  # the pair's address: scale samples are those of training
-    filter_splits: tuple[Split, ...] = SPLITS
+    filter_splits: tuple[Split, ...] = SPLITS  # of ranks; a fit never sees a test fact
     scale_sample: int = SCALE_SAMPLE
     eta: float = ETA_MAD
     epsilon: float = EPSILON_TAU
@@ -97,7 +97,8 @@ class Calibrator:
     ) -> Calibration:
         """Fit the cohort of an update (Sec. Controls) and keep it beside the earlier ones."""
         summary = self.summary(update, model) if summary is None else summary
-        universe = self._universe(update, model)
+        judged_by = tuple(split for split in self.filter_splits if split is not Split.TEST)
+        universe = self._universe(update, model, judged_by)
         tried = [
             self._try(universe, occurrences(self.stream, update, side, Split.VALID), earlier, summary)
             for side in SIDES
@@ -118,7 +119,7 @@ class Calibrator:
     ) -> tuple[Ranks, ...]:
         """Ranks of calibrated scores after an update, one `Ranks` a side."""
         summary = self.summary(update, model) if summary is None else summary
-        universe = self._universe(update, model)
+        universe = self._universe(update, model, self.filter_splits)
         found = []
         for side in sides:
             asked = occurrences(self.stream, update, side, split, sample=sample)
@@ -126,8 +127,8 @@ class Calibrator:
             found.append(calibrated_ranks(universe, asked, affine))
         return tuple(found)
 
-    def _universe(self, update: int, model: Model) -> Universe:
-        known = EvaluationFilter.through(self.stream, update, self.filter_splits)
+    def _universe(self, update: int, model: Model, filter_splits: tuple[Split, ...]) -> Universe:
+        known = EvaluationFilter.through(self.stream, update, filter_splits)
         return Universe.of(model, self.stream.entity_counts[: update + 1], known)
 
     def _try(

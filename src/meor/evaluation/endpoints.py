@@ -1,7 +1,8 @@
 """H_cur, H_old, D_MCI, A_TN and A_QN: equal-weight means over declared cells (paper, Endpoints).
 
 A cell is one update and one side. Queries weigh the same within a cell and cells weigh the same within an
-endpoint. An endpoint exists only if every declared cell holds a query; an empty cell is never a zero.
+endpoint. An endpoint exists only if every declared cell holds a query; an empty cell is never a zero. What
+the other cells give is kept beside the reason, under names of its own.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ ENDPOINTS = ("H_cur", "H_old", DISPLACEMENT, "A_TN", "A_QN", "settled_cur", "set
 
 CellKey = tuple[int, Side]
 
+MEAN_OVER_EXISTING, EMPTY_CELLS = "mean_over_existing_cells", "empty_cells"
+"""Beside the null of an undefined endpoint in endpoints.json, where at least one cell holds a query."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -68,13 +72,25 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """An endpoint with an empty declared cell: a reason, no number."""
+    """An endpoint with an empty declared cell: a reason, no value; and what the other cells give."""
 
     name: str
     reason: str
+    cells: tuple[Cell, ...] = ()  # those that hold a query
+    empty: tuple[CellKey, ...] = ()
+
+    @property
+    def mean_over_existing(self) -> float | None:
+        """The mean over the cells that hold a query: not the endpoint, and never called so."""
+        return math.fsum(cell.value for cell in self.cells) / len(self.cells) if self.cells else None
 
     def to_json(self) -> dict[str, Any]:
-        return {"value": None, "reason": self.reason}
+        told: dict[str, Any] = {"value": None, "reason": self.reason}
+        if self.cells:
+            told[MEAN_OVER_EXISTING] = self.mean_over_existing
+            told["cells"] = [cell.to_json() for cell in self.cells]
+            told[EMPTY_CELLS] = [{"update": update, "side": side.label} for update, side in self.empty]
+        return told
 
 
 def cell_keys(updates: Iterable[int], sides: Sequence[Side] = SIDES) -> tuple[CellKey, ...]:
@@ -110,7 +126,10 @@ def endpoint(
 ) -> Endpoint:
     """One endpoint over its declared cells (default: those of `ranks`); an empty cell raises."""
     ranked = _by_cell(ranks)
-    return _endpoint(name, ranked, tuple(ranked) if cells is None else tuple(cells), metric)
+    found = _endpoint(name, ranked, tuple(ranked) if cells is None else tuple(cells), metric)
+    if isinstance(found, Undefined):
+        raise EmptyCellError(found.reason)
+    return found
 
 
 def endpoints(
@@ -119,14 +138,11 @@ def endpoints(
     """Every endpoint, MRR and Hits@k; one that is undefined says why instead of raising."""
     ranked = _by_cell(ranks)
     declared = tuple(ranked) if cells is None else tuple(cells)
-    found: dict[str, Endpoint | Undefined] = {}
-    for metric in METRICS:
-        for name in ENDPOINTS:
-            try:
-                found[key(name, metric)] = _endpoint(name, ranked, declared, metric)
-            except EmptyCellError as error:
-                found[key(name, metric)] = Undefined(key(name, metric), str(error))
-    return found
+    return {
+        key(name, metric): _endpoint(name, ranked, declared, metric)
+        for metric in METRICS
+        for name in ENDPOINTS
+    }
 
 
 def to_json(by_split: Mapping[str, Mapping[str, Endpoint | Undefined]]) -> dict[str, Any]:
@@ -159,27 +175,37 @@ def _by_cell(ranks: Iterable[Ranks]) -> dict[CellKey, Ranks]:
 
 def _endpoint(
     name: str, ranked: Mapping[CellKey, Ranks], cells: tuple[CellKey, ...], metric: str
-) -> Endpoint:
+) -> Endpoint | Undefined:
     if name == DISPLACEMENT:
         return _displacement(ranked, cells, metric)
+    named = key(name, metric)
     if not cells:
-        raise EmptyCellError(
-            f"{key(name, metric)} is undefined: no cell was declared. Name an update and a side."
-        )
-    built = tuple(_cell(name, ranked.get(cell), cell, metric) for cell in cells)
-    return Endpoint(key(name, metric), math.fsum(cell.value for cell in built) / len(built), built)
+        return Undefined(named, f"{named} is undefined: no cell was declared. Name an update and a side.")
+    built: list[Cell] = []
+    empty: dict[CellKey, str] = {}
+    for cell in cells:
+        try:
+            built.append(_cell(name, ranked.get(cell), cell, metric))
+        except EmptyCellError as error:
+            empty[cell] = str(error)
+    if empty:
+        return Undefined(named, next(iter(empty.values())), tuple(built), tuple(empty))
+    return Endpoint(named, math.fsum(cell.value for cell in built) / len(built), tuple(built))
 
 
-def _displacement(ranked: Mapping[CellKey, Ranks], cells: tuple[CellKey, ...], metric: str) -> Endpoint:
+def _displacement(
+    ranked: Mapping[CellKey, Ranks], cells: tuple[CellKey, ...], metric: str
+) -> Endpoint | Undefined:
     """D_MCI = H_old - H_cur (Eq. dmci), so that the three always add up."""
-    try:
-        old, cur = (_endpoint(name, ranked, cells, metric) for name in ("H_old", "H_cur"))
-    except EmptyCellError as error:
-        raise EmptyCellError(str(error).replace(key("H_old", metric), key(DISPLACEMENT, metric), 1)) from None
+    old, cur = (_endpoint(name, ranked, cells, metric) for name in ("H_old", "H_cur"))
+    named = key(DISPLACEMENT, metric)
     built = tuple(
         Cell(a.update, a.side, a.size, a.value - b.value) for a, b in zip(old.cells, cur.cells, strict=True)
     )
-    return Endpoint(key(DISPLACEMENT, metric), old.value - cur.value, built)
+    if isinstance(old, Endpoint) and isinstance(cur, Endpoint):
+        return Endpoint(named, old.value - cur.value, built)
+    missing = next(each for each in (old, cur) if isinstance(each, Undefined))
+    return Undefined(named, missing.reason.replace(missing.name, named, 1), built, missing.empty)
 
 
 def _cell(name: str, ranks: Ranks | None, cell: CellKey, metric: str) -> Cell:

@@ -70,25 +70,6 @@ def load_external(
     return Model(BACKBONES[backbone], *ordered)
 
 
-def read_model(path: Path, backbone: str, n_entities: int, n_relations: int) -> Model:
-    """A run's `model.safetensors`, in the precision it was stored in."""
-    if backbone not in BACKBONES:
-        raise ModelError(
-            f"unknown backbone {backbone!r}", remedy=f"Use one of {', '.join(BACKBONES)}", path=path
-        )
-    tables = []
-    for kind, needed in zip(KINDS, (n_entities, n_relations), strict=True):
-        array = read_array(path, kind)
-        if array.ndim != 2 or len(array) != needed or array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise ModelError(
-                f"`{kind}` is {array.dtype} of shape {array.shape}, or holds NaN or infinity",
-                remedy=f"A model of this update has {needed} rows of finite numbers; make the run again",
-                path=path,
-            )
-        tables.append(torch.from_numpy(array))
-    return Model(BACKBONES[backbone], *tables)
-
-
 def _real_rows(array: NDArray[Any], backbone: str, kind: str, path: Path) -> Floats:
     """[n, W] float64; a complex array becomes its real half, then its imaginary half."""
     if array.ndim != 2 or 0 in array.shape:

@@ -100,9 +100,7 @@ def by_group(
             continue
         measured = endpoints(chosen, cells=declared)
         small = tuple(
-            key
-            for key, value in measured.items()
-            if isinstance(value, Endpoint) and value.smallest < threshold
+            key for key, value in measured.items() if any(cell.size < threshold for cell in value.cells)
         )
         entities = int(np.count_nonzero(groups.of == number))
         told = [select(each, groups.of[each.occurrences.answer] == number) for each in by_id or ranks]

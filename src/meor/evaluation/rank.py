@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.backbone import Geometry, Model
-from meor.errors import MemoryBudgetError, NonFiniteError
+from meor.backbone import Model
+from meor.errors import NonFiniteError
+from meor.evaluation.budget import ranking_block
 from meor.search.counting import count_range
 from meor.search.queries import Known, Queries
-from meor.search.screen import TILE_CANDIDATES, TILE_QUERIES, Candidates, exact_scores
+from meor.search.screen import Candidates, exact_scores
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
@@ -24,7 +25,6 @@ from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
 
 DEFAULT_MEMORY = 2**30
-_SMALLEST_BLOCK = 64  # queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +189,13 @@ def _tally(
     screen: bool,
 ) -> list[NDArray[np.int64]]:
     """[Q, 3] tallies for each candidate range, block by block of queries."""
+    block = ranking_block(memory, n_cur, model.entity.shape[1])  # refuses before anything is allocated
     entity = _rows(model, n_cur)
     _require_finite_rows(entity, asked)
     geometry = model.backbone.geometry
     candidates = Candidates.prepare(geometry, entity, screen=screen)
     tallies = [np.zeros((len(asked), 3), np.int64) for _ in ranges]
     start, end = known.on(asked.side).bounds(asked.anchor, asked.relation)
-    block = _block_size(memory, entity, geometry)
     for first in range(0, len(asked), block):
         part = slice(first, first + block)
         some = asked.select(np.arange(first, min(first + block, len(asked))))
@@ -207,21 +207,6 @@ def _tally(
             if healthy is not None:
                 _require_finite(healthy, some)
     return tallies
-
-
-def _block_size(memory: int, entity: Floats, geometry: Geometry) -> int:
-    """Queries formed at a time: what the budget leaves after the screened rows and one tile."""
-    width = entity.shape[1]
-    fixed = entity.nbytes // 2 + 4 * TILE_QUERIES * min(TILE_CANDIDATES, len(entity))
-    each = width * (8 + 8 + 4 + 8) + 256  # rows gathered, query, its float32 copy, bookkeeping
-    queries = (memory - fixed) // each
-    if queries < _SMALLEST_BLOCK:
-        needed = fixed + _SMALLEST_BLOCK * each
-        raise MemoryBudgetError(
-            f"A budget of {memory:,} bytes is too small: ranking {len(entity):,} candidates of width {width} "
-            f"needs {needed:,}. Raise --memory."
-        )
-    return int(min(queries, 8192))
 
 
 def _require_finite_rows(entity: Floats, asked: Occurrences) -> None:

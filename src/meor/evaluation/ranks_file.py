@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from meor.errors import RunError
 from meor.evaluation.rank import Ranks
+from meor.parquet import read_table
 from meor.stream.occurrence import Occurrences
 from meor.typing import Role, Side, Split
 
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
 _NONE = np.empty(0, dtype=np.int64)
 _NOTHING = Ranks(
     Occurrences(0, Side.HEAD, np.empty((0, 3), dtype=np.int64), _NONE, _NONE.astype(np.int8)), _NONE, _NONE
@@ -62,20 +64,22 @@ def write_splits(path: Path, by_split: Mapping[Split, Sequence[Ranks]]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def read_ranks(path: Path) -> dict[Split, tuple[Ranks, ...]]:
-    """The ranks of a file, one `Ranks` for each update and side in the order they were written."""
+def read_ranks(path: Path, data: bytes | None = None) -> dict[Split, tuple[Ranks, ...]]:
+    """The ranks of a file, one `Ranks` for each update and side in the order they were written.
+
+    `data` are its bytes where they were read before, such as to verify them.
+    """
     try:
-        table = pq.ParquetFile(path, memory_map=False).read()
-    except (pa.ArrowException, OSError) as error:
-        raise RunError(
-            f"{path} cannot be read as ranks: {str(error).splitlines()[0]}. Make it again."
-        ) from None
+        table = read_table(path, data=data)
+    except _UNREADABLE as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RunError(f"{path} cannot be read as ranks: {reason}. Make it again.") from None
     if tuple(table.column_names) != COLUMNS:
         raise RunError(f"{path} has columns {table.column_names} instead of {list(COLUMNS)}. Make it again.")
     try:
         columns = _columns(table)
         return _by_split(columns)
-    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+    except _UNREADABLE as error:
         raise RunError(f"{path} holds a value that is no rank ({error}). Make it again.") from None
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from meor.backbone.kernels import adam_rows
-from meor.compiled import share
+from meor.threads import share
 
 
 class Adam:

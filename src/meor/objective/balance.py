@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +13,9 @@ from meor.errors import NonFiniteError
 from meor.objective.comparison import sample_records
 from meor.objective.penalty import Penalty
 
-RECORDS = 64
+RECORDS = 1024
+ENOUGH = 16
+"""Active records from which a coefficient is made: of fewer it would be a matter of chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +27,18 @@ class Balance:
     penalty_norm: float
     records: int  # occurrences the penalty was averaged over
     active: int  # of which had an excess
+    update: int  # at whose end, trained without a penalty, both were measured
 
     @property
     def is_inactive(self) -> bool:
-        """Nothing to balance: no record was active, so the coefficient is 0."""
-        return self.active == 0
+        """Too little to balance here: the coefficient is 0, and a later update may decide."""
+        return self.coefficient == 0.0
 
     def describe(self) -> str:
+        seen = f"{self.active:,} of {self.records:,} records active at update {self.update}"
         if self.is_inactive:
-            return f"inactive: 0 of {self.records} records active, coefficient 0"
-        return (
-            f"coefficient {self.coefficient:.6g} = {self.host_norm:.6g} / {self.penalty_norm:.6g} "
-            f"({self.active} of {self.records} records active)"
-        )
+            return f"inactive: {seen}, and a coefficient needs {ENOUGH}"
+        return f"coefficient {self.coefficient:.6g} = {self.host_norm:.6g} / {self.penalty_norm:.6g} ({seen})"
 
 
 def mean_gradient(losses: Iterable[Tensor], rows: Tensor) -> Tensor:
@@ -67,20 +68,20 @@ def penalty_gradient(
     return gradient, len(chosen), active
 
 
-def balance(host: Tensor, penalty: Tensor, *, records: int, active: int) -> Balance:
-    """The gradient-balance rule (Sec. Experimental Setting): |g_host| / |g_pen|; 0 if nothing is active.
+def balance(host: Tensor, penalty: Tensor, *, records: int, active: int, update: int) -> Balance:
+    """Our reading of the gradient-balance rule: |g_host| / |g_pen|; 0 where fewer than 16 are active.
 
-    Both are gradients by newcomer entity rows.
+    Both are gradients by newcomer entity rows (decision 34; the paper gives no formula).
     """
     host_norm, penalty_norm = float(host.norm()), float(penalty.norm())
-    if active == 0 or penalty_norm == 0.0:
-        return Balance(0.0, host_norm, penalty_norm, records, 0)
+    if active < ENOUGH or penalty_norm == 0.0:
+        return Balance(0.0, host_norm, penalty_norm, records, active, update)
     coefficient = host_norm / penalty_norm
     if not torch.isfinite(torch.tensor(coefficient)):
         raise NonFiniteError(
             f"The balance of gradients {host_norm} / {penalty_norm} is not finite. Lower the learning rate."
         )
-    return Balance(coefficient, host_norm, penalty_norm, records, active)
+    return Balance(coefficient, host_norm, penalty_norm, records, active, update)
 
 
 def balance_penalty(
@@ -90,4 +91,9 @@ def balance_penalty(
     first = penalty.cohort.n_old - entity.first
     host = mean_gradient(losses, entity.trained)[first:]
     gradient, count, active = penalty_gradient(penalty, entity, relation, records=records)
-    return balance(host, gradient[first:], records=count, active=active)
+    return balance(host, gradient[first:], records=count, active=active, update=penalty.cohort.update)
+
+
+def most_telling(asked: Sequence[Balance]) -> Balance:
+    """Of the updates that were asked in turn: the one that decided, else the first of those most active."""
+    return max(asked, key=lambda one: (not one.is_inactive, one.active))

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from meor.backbone.base import Geometry
 from meor.backbone.loss import Table
-from meor.compiled import share
 from meor.objective.comparison import Comparison, require_finite
 from meor.objective.frozen import Frozen, Scratch
 from meor.objective.kernels import add_row_gradients, by_row, newcomer_pressures
 from meor.search.clumps import Clumps
 from meor.search.outrankers import Outrankers, outrankers
 from meor.search.screen import Candidates
+from meor.threads import share
 from meor.typing import Floats, Ids
 
 MANY = 20_000  # newcomers: with fewer, the plain screen is as fast

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from meor.escape import clipped
 from meor.report.svg import NARROW, Canvas, Scale, tick_labels
-from meor.report.words import clipped, count, number, share
+from meor.report.words import count, number, share
 
 SHOWN_AHEAD = 24
 """Entities drawn ahead of an answer; beyond, they are counted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from meor.report import drawings, figures, tables
@@ -59,6 +60,8 @@ def _no_admission(told: Told | None) -> str:
         return "No admission is drawn: no folder of a run is here."
     if told.evidence is None:
         return "No admission is drawn: this run has no ranks yet."
+    if told.evidence.admitted == 0:
+        return "No update admitted an entity: there is no admission to draw."
     return (
         "Newcomers pass no fact of snapshot 0 that is ranked at every update: there is no admission to draw."
     )
@@ -70,10 +73,11 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
         why = (
             told.missing
             if told is not None and told.missing
-            else "no replay question has newcomers to compare."
+            else "no replay question has newcomers and old entities to compare."
         )
         return (Prose(f"What MEOR compares cannot be drawn: {why}", "missing"),)
-    drawing = found.drawing
+    # the label as the page shows it: a record knows it in full
+    drawing = replace(found.drawing, answer=told.entity(found.fact[found.side.answer_column]))
     asked = tables.asked(found.fact, found.side, told.entity, told.relation)
     method = told.view.config.method
     own = (

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from meor.errors import MeorError
 from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
+from meor.evaluation.overall import by_update
 from meor.evaluation.rank import Ranks
 from meor.report.culprits import Culprit, culprits, named, varied
 from meor.report.drawings import SHOWN_AHEAD, Crowd
 from meor.report.figures import Loss, Step
 from meor.report.words import without_places
-from meor.run.layout import RANKS, VOCABULARY, update_name
+from meor.run.layout import RANKS, update_name
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.typing import Floats, Role, Split
@@ -27,6 +27,8 @@ LISTED = 12
 
 SEARCHED = 600
 """Worst cases from which those of different answers are taken."""
+
+CALIBRATED = "these ranks are of calibrated scores, and the models hold the scores before calibration."
 
 SMALL = 5e-4
 """Changes among old entities below this are not drawn."""
@@ -47,6 +49,7 @@ class Evidence:
 
     ranks: tuple[Ranks, ...]
     total: Tally
+    counts: tuple[int, ...]  # |E_u| by update
     steps: tuple[Step, ...]
     example: Example | None
     worst: tuple[Displaced, ...]
@@ -54,6 +57,10 @@ class Evidence:
     tables: tuple[Table, ...]
     charged_of: tuple[int, int]  # displaced queries that were charged, of so many
     missing: str = ""  # why newcomers are not named
+
+    @property
+    def admitted(self) -> int:
+        return self.counts[-1] - self.counts[0]
 
 
 def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None:
@@ -68,6 +75,9 @@ def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None
     charged = (0, 0)
     if stream is not None:
         by = tables(stream, ranks)
+    if view.config.method == "calibration":
+        reason = CALIBRATED
+    elif stream is not None:
         try:
             found = named(view, stream, found)
             guilty, charged = culprits(view, stream, ranks, LISTED)
@@ -76,7 +86,8 @@ def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None
     return Evidence(
         ranks=ranks,
         total=tally(ranks),
-        steps=_steps(ranks),
+        counts=tuple(counts),
+        steps=_steps(ranks, counts),
         example=_example(ranks, counts),
         worst=found,
         culprits=guilty,
@@ -98,33 +109,22 @@ def ranks_of(view: RunView) -> tuple[Split, tuple[Ranks, ...]]:
 
 
 def entity_counts(view: RunView) -> list[int]:
-    """|E_u| by update, from the vocabulary that the run carries."""
-    table = pq.ParquetFile(view.verified(VOCABULARY)).read(["kind", "admitted_at"])
-    admitted = np.array(
-        [
-            at
-            for kind, at in zip(*(table[name].to_pylist() for name in ("kind", "admitted_at")), strict=True)
-            if kind == "entity"
-        ],
-        dtype=np.int64,
-    )
-    return [int(total) for total in np.cumsum(np.bincount(admitted))]
+    """|E_u| by update, from the vocabulary that the run carries; the last updates may admit nobody."""
+    admitted = np.bincount(view.admitted_at(), minlength=len(view.updates))
+    return [int(total) for total in np.cumsum(admitted)]
 
 
 def losses(split: Mapping[str, Any]) -> tuple[Loss, ...]:
     """H_old and H_cur of each update, sides weighing the same, from the cells of endpoints.json."""
-    old, cur = (_by_update(split.get(name, {})) for name in ("H_old", "H_cur"))
-    return tuple(Loss(update, old[update], cur[update]) for update in sorted(old.keys() & cur.keys()))
+    old, cur = (by_update(split.get(name, {})) for name in ("H_old", "H_cur"))
+    return tuple(
+        Loss(update, before, after)
+        for update in sorted(old.keys() & cur.keys())
+        if (before := old[update].value) is not None and (after := cur[update].value) is not None
+    )
 
 
-def _by_update(endpoint: Mapping[str, Any]) -> dict[int, float]:
-    values: dict[int, list[float]] = defaultdict(list)
-    for cell in endpoint.get("cells", ()):
-        values[int(cell["update"])].append(float(cell["value"]))
-    return {update: sum(found) / len(found) for update, found in values.items()}
-
-
-def _steps(ranks: Sequence[Ranks]) -> tuple[Step, ...]:
+def _steps(ranks: Sequence[Ranks], counts: Sequence[int]) -> tuple[Step, ...]:
     """The facts of snapshot 0 through all updates: which part of each change is whose."""
     old: dict[int, list[Floats]] = defaultdict(list)
     cur: dict[int, list[Floats]] = defaultdict(list)
@@ -142,7 +142,8 @@ def _steps(ranks: Sequence[Ranks]) -> tuple[Step, ...]:
             steps.append(Step("at the start", 0.0, before, ""))
         elif abs(before - level) >= SMALL:
             steps.append(Step(f"update {update}: old entities", level, before, "old"))
-        steps.append(Step(f"update {update}: newcomers", before, after, "new"))
+        if counts[update] > counts[update - 1]:
+            steps.append(Step(f"update {update}: newcomers", before, after, "new"))
         level = after
     if level is not None:
         steps.append(Step("at the end", 0.0, level, ""))

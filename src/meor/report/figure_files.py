@@ -15,6 +15,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from meor.escape import markup, visible
 from meor.report.page import Figure, Page
 from meor.report.svg import LETTER, Canvas, px, swatch
 from meor.run.disk import Disk, commit_file
@@ -49,7 +50,7 @@ def standalone(figure: Figure) -> str:
     head = Markup(
         '<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" '
         'role="img" aria-label="{2}" font-family="{3}">\n<title>{4}</title>\n<desc>{5}</desc>\n'
-    ).format(*size, figure.alt, FONT, figure.title, figure.caption)
+    ).format(*size, *(markup(text) for text in (figure.alt, FONT, figure.title, figure.caption)))
     style = Markup("<style>\n{}</style>\n").format(Markup(drawing_style()))  # noqa: S704 a file of ours
     return str(head + style + Markup("\n").join(canvas.parts) + Markup("\n</svg>\n"))
 
@@ -73,7 +74,7 @@ def _figures(page: Page) -> Iterator[Figure]:
 def _composed(figure: Figure) -> Canvas:
     """White ground, the title, the legend, and the drawing below them."""
     drawing = figure.wide
-    lines = textwrap.wrap(figure.title, TITLE_LETTERS)
+    lines = textwrap.wrap(visible(figure.title), TITLE_LETTERS)
     legend = _legend_places(figure, drawing.width)
     legend_top = MARGIN + TITLE_LINE * len(lines) + 4
     rows = max((row for row, _ in legend), default=-1) + 1

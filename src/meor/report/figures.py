@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from meor.escape import clipped
 from meor.report.page import Figure
 from meor.report.svg import DIGIT, LETTER, NARROW, WIDE, Canvas, Scale, padded, tick_labels
-from meor.report.words import MINUS, bounds, clipped, effect, number, short, signed
+from meor.report.words import MINUS, bounds, effect, number, short, signed
 
 ROW = 24
 WORDS_LINE = 14.0

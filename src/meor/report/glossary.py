@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meor.evaluation.calibration_grid import MARGIN
-from meor.objective.balance import RECORDS
+from meor.objective.balance import ENOUGH, RECORDS
 from meor.report.page import Terms
 from meor.report.study_data import METHOD_ORDER, StudyData
 from meor.report.words import method_name, number
@@ -26,7 +26,8 @@ METHODS = {
 RULES = {
     "balance": (
         "the coefficient at which host and penalty pull equally hard on newcomers, by their gradients over "
-        f"up to {RECORDS} records of update 1; no rank is looked at."
+        f"up to {RECORDS:,} records of the first update with at least {ENOUGH} active ones; no rank is "
+        "looked at. It is our reading of a rule for which the paper gives no formula."
     ),
     "validated": (
         "the multiple of the balanced coefficient with the highest H_cur on validation facts of other pairs, "

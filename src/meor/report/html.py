@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from meor import __version__
+from meor.escape import markup
 from meor.report.page import Page
 from meor.report.svg import legend_mark
 from meor.report.words import symbols
@@ -25,6 +26,7 @@ def render(page: Page) -> str:
         loader=PackageLoader("meor.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_finalized,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -55,6 +57,12 @@ def write(page: Page, path: Path) -> int:
     finally:
         temporary.unlink(missing_ok=True)
     return len(content)
+
+
+def _finalized(value: object) -> object:
+    """Every expression of a template becomes markup here: jinja's own escaping would leave control
+    characters as they are."""
+    return markup(value) if isinstance(value, str) else value
 
 
 def _asset(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meor.host import HOSTS
 from meor.report.page import Cell, Column, Table
 from meor.report.study_data import Setting, StudyData
 from meor.report.words import ABSENT, MINUS, bound, effect, effect_name, method_name, number
@@ -13,6 +14,7 @@ from meor.study.paper import PaperTable, paper_tables
 
 KINDS = {"mean": "mean", "LB": "lower bound"}
 TRANSFERRED = ("FBInc-S", "FBInc-L")
+TRANSFER_COLUMNS = ("H_cur mean", "H_cur low", "H_cur high", "A_TN mean", "A_TN LB")
 
 
 def beside_paper(data: StudyData) -> list[Table]:
@@ -82,13 +84,25 @@ def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
             None if acquired is None else acquired.lower,
         ]
         cells = [Cell(f"{group}, rule {setting.rule}")]
-        names = ["H_cur mean", "H_cur low", "H_cur high", "A_TN mean", "A_TN LB"]
-        for value, column in zip(ours, names, strict=True):
+        for value, column in zip(ours, TRANSFER_COLUMNS, strict=True):
             shown = (effect if column.endswith("mean") else bound)(value, plus=False)
             cells.append(_beside(shown, value, printed, key, column))
         rows.append(tuple(cells))
+    if rows:
+        rows += _hosts_to_come(printed, data)
     names = ["ΔH_cur mean", "ΔH_cur low", "ΔH_cur high", "ΔA_TN mean", "ΔA_TN lower"]
     return [Table("Effects of MEOR beside the paper's Table 5", _columns(names, "setting"), tuple(rows))]
+
+
+def _hosts_to_come(printed: PaperTable, data: StudyData) -> list[tuple[Cell, ...]]:
+    """The paper's rows of hosts that are not there yet; ours is --."""
+    rows = []
+    for key in printed.rows:
+        stream, host, backbone = key.split()
+        if host not in HOSTS and any(is_stream(each.group.stream, stream) for each in data.settings):
+            cells = (_beside(ABSENT, None, printed, key, column) for column in TRANSFER_COLUMNS)
+            rows.append((Cell(f"{stream}, {host}-{backbone}"), *cells))
+    return rows
 
 
 def _boundary(printed: PaperTable, data: StudyData) -> Table:

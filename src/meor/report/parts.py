@@ -8,11 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from meor.errors import MeorError
+from meor.escape import clipped, visible
 from meor.report import drawings, figures, tables
 from meor.report.evidence import Evidence, gather
 from meor.report.page import Block, Prose, Section, Template
 from meor.report.record import RecordView, Summary, levels, record, summaries
-from meor.report.words import clipped, clipped_path, count, number, plural, share, without_places
+from meor.report.words import clipped_path, count, number, plural, share, without_places
+from meor.run.prepare import host_of
+from meor.run.unlearned import remarks
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 
@@ -43,6 +46,7 @@ class Told:
     missing: str  # why stream or models could not be used
     entity: tables.Label
     relation: tables.Label
+    remarks: tuple[str, ...] = ()  # on updates that admit nobody, and on what is not learned
 
 
 def read(
@@ -67,8 +71,8 @@ def read(
             found = record(view, stream)
         except MeorError as error:
             missing = without_places(str(error))
-    entities = [clipped(label, ENTITY_LABEL) for label in view.labels("entity")]
-    relations = [clipped_path(label, RELATION_LABEL) for label in view.labels("relation")]
+    entities = [clipped(visible(label), ENTITY_LABEL) for label in view.labels("entity")]
+    relations = [clipped_path(visible(label), RELATION_LABEL) for label in view.labels("relation")]
     return Told(
         view,
         evidence,
@@ -78,6 +82,7 @@ def read(
         missing,
         entities.__getitem__,
         relations.__getitem__,
+        () if stream is None else tuple(remarks(stream, host_of(view.config))),
     )
 
 
@@ -119,6 +124,8 @@ def lost_over_updates(panels: Sequence[figures.LossPanel], told: Told | None, ru
         )
     if not blocks:
         blocks.append(Prose("There are no ranks to show this with.", "missing"))
+    if told is not None:
+        blocks.extend(Prose(f"{text[0].upper()}{text[1:]}", "note") for text in told.remarks)
     return Section("lost", "Where rank was lost", tuple(blocks))
 
 
@@ -153,7 +160,9 @@ def displaced(told: Told | None, run_words: str) -> Section:
 def matched(told: Told | None) -> Section:
     title = "How the references matched"
     if told is None or not (told.levels or told.summaries):
-        why = told.missing if told is not None and told.missing else "there is no replay buffer to look at."
+        why = "there is no run to look at."
+        if told is not None:
+            why = told.missing or "no replay question has newcomers and old entities to match."
         return Section("matched", title, (Prose(f"This cannot be shown: {why}", "missing"),))
     blocks: list[Block] = []
     if told.levels:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import torch
 
 from meor.backbone import Model
@@ -162,7 +161,7 @@ def _rows(view: RunView, update: int) -> dict[str, Any] | None:
     if not view.has(name):
         return None
     wanted = ("tau", "u_new", "u_old", "excess", "active")
-    table = pq.ParquetFile(view.verified(name), memory_map=False).read(list(wanted))
+    table = view.table(name, wanted)
     eligible = ~np.array(table["tau"].is_null().to_pylist(), dtype=bool)  # nothing was compared otherwise
     return {
         column: np.array(table[column].to_pylist(), dtype=object)[eligible].astype(float) for column in wanted

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from meor.escape import LONGEST, clipped, shell, visible
+from meor.evaluation.overall import Overall, overall
 from meor.report import parts, tables
 from meor.report.drawn import drawn
 from meor.report.evidence import entity_counts, losses
@@ -16,7 +17,6 @@ from meor.report.provenance import provenance
 from meor.report.words import (
     MEANING,
     backbone_name,
-    count,
     method_name,
     number,
     plural,
@@ -24,6 +24,8 @@ from meor.report.words import (
 )
 from meor.run.config import PLACES, Config
 from meor.run.layout import ENDPOINTS
+from meor.run.method import CONTROL
+from meor.run.state import state_of
 from meor.run.view import RunView
 from meor.stream.sample import sample_note
 
@@ -40,9 +42,9 @@ def run_page(
     counts = entity_counts(view)
     panel = LossPanel(method_name(config.method), losses(split))
     return Page(
-        title=f"{stream_name(config.stream)}, {backbone_name(config.backbone)}, {method_name(config.method)}",
+        title=f"{shown_name(config.stream)}, {backbone_name(config.backbone)}, {method_name(config.method)}",
         kicker=f"Report of one run · preset {config.preset} · seed {config.seed}",
-        sentence=_sentence(split, told, counts),
+        sentence=_sentence(split_name, split, told, counts) + _uncontrolled(view),
         cards=endpoint_cards(split),
         sections=(
             _endpoint_section(split_name, split, config.evaluation.sample),
@@ -53,9 +55,7 @@ def run_page(
             parts.limits(),
             _made(view),
         ),
-        state=""
-        if view.complete
-        else f"This run is not complete: {plural(len(view.updates), 'model')} so far.",
+        state="" if view.complete else f"This run is {state_of(view.path)}.",
     )
 
 
@@ -64,19 +64,34 @@ def _endpoints(view: RunView) -> tuple[str, Mapping[str, Any]]:
     if not view.has(ENDPOINTS):
         return "test", {}
     found = view.endpoints()
-    name = "test" if "test" in found or not found else next(iter(found))
+    ranked = [name for name in found if name != CONTROL]
+    name = "test" if "test" in ranked or not ranked else ranked[0]
     return name, found.get(name, {})
 
 
-def _sentence(split: Mapping[str, Any], told: parts.Told, counts: list[int]) -> str:
-    values = {name: split.get(name, {}).get("value") for name in MEANING}
+def _uncontrolled(view: RunView) -> str:
+    """What must be said where a penalty was multiplied with 0 all the way."""
+    told = view.endpoints().get(CONTROL, {}) if view.has(ENDPOINTS) else {}
+    reason = str(told.get("reason", ""))
+    return f" {reason[0].upper()}{reason[1:]}." if reason else ""
+
+
+def _sentence(split_name: str, split: Mapping[str, Any], told: parts.Told, counts: list[int]) -> str:
+    whole = {name: overall(split.get(name, {})) for name in MEANING}
+    values = {name: each.value for name, each in whole.items()}
     admitted = counts[-1] - counts[0]
     start = (
-        f"{plural(len(counts) - 1, 'update')} admitted {plural(admitted, 'entity', 'entities')} to a "
-        f"graph of {count(counts[0])}"
+        f"{plural(len(counts) - 1, 'update')} admitted "
+        f"{plural(admitted, 'entity', 'entities') if admitted else 'no entity'} to a graph of "
+        f"{plural(counts[0], 'entity', 'entities')}"
     )
     if values["H_cur"] is None:
-        return f"{start}; the endpoints of this run are not known yet."
+        return f"{start}{_no_rank(split_name, split, told)}"
+    if not admitted:
+        return (
+            f"{start}, so no answer can have lost rank to a newcomer. Old facts reach a mean reciprocal "
+            f"rank of {number(values['H_cur'], 3)}."
+        )
     lost = values["D_MCI"]
     passed = ""
     if told.evidence is not None and told.evidence.total.queries:
@@ -88,17 +103,33 @@ def _sentence(split: Mapping[str, Any], told: parts.Told, counts: list[int]) -> 
         f"costs {number(lost, 3)}{passed}."
     )
     if values["A_TN"] is not None:
-        sentence += f" Newcomers themselves are found with {number(values['A_TN'], 3)}."
+        where = " where there are any to find" if whole["A_TN"].partial else ""
+        sentence += f" Newcomers themselves are found with {number(values['A_TN'], 3)}{where}."
     return sentence
+
+
+def _no_rank(split_name: str, split: Mapping[str, Any], told: parts.Told) -> str:
+    """Why no endpoint about old facts exists: none yet, nothing to rank, or nothing old to rank."""
+    if not split:
+        return "; the endpoints of this run are not known yet."
+    ranks = () if told.evidence is None else told.evidence.ranks
+    if not any(len(each.occurrences) for each in ranks):
+        return f". The stream has no {split_name} facts: there is nothing to rank, so no endpoint exists."
+    return f". No {split_name} fact is from before an update: nothing can be said about old facts."
 
 
 def endpoint_cards(split: Mapping[str, Any]) -> Cards:
     return Cards(
         tuple(
-            Card(name, number(split.get(name, {}).get("value")), meaning, TONES.get(name, ""))
+            Card(name, f"{number(each.value)}{each.mark}", meaning, TONES.get(name, ""), _counted(each))
             for name, meaning in MEANING.items()
+            for each in (overall(split.get(name, {})),)
         )
     )
+
+
+def _counted(found: Overall) -> str:
+    return f"{found.mark} {found.counted} cells" if found.partial else ""
 
 
 def _endpoint_section(split_name: str, split: Mapping[str, Any], sample: int) -> Section:
@@ -160,12 +191,17 @@ def command(config: Config) -> str:
     for key, value in ours.items():
         if value != theirs.get(key):
             words += ["--set", f"{key}={_yaml(value)}"]
-    return shlex.join(words)
+    return shell(words)
 
 
 def stream_name(stream: str) -> str:
     """A registered name, or the last part of a path."""
     return stream.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def shown_name(stream: str) -> str:
+    """The same for a title: it may be as long as a file system allows."""
+    return clipped(visible(stream_name(stream)), LONGEST)
 
 
 def public_settings(config: Config) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meor.evaluation.calibration_grid import MARGIN
-from meor.report.run_page import stream_name
+from meor.evaluation.overall import MARK
+from meor.report.run_page import shown_name
 from meor.report.study_data import Setting, StudyData
 from meor.report.words import (
     backbone_name,
@@ -69,7 +70,7 @@ def _the_same(setting: Setting, against: Comparison, several: bool) -> str:
 
 
 def _where(setting: Setting, several: bool) -> str:
-    place = f"On {stream_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
+    place = f"On {shown_name(setting.group.stream)} with {backbone_name(setting.group.backbone)}"
     return f"{place} and {coefficient_name(setting.rule)}" if several else place
 
 
@@ -113,13 +114,17 @@ def _over_settings(found: Sequence[Comparison]) -> str:
 
 def _preserved(against: Comparison) -> str:
     found = [name for name in PRESERVED if name in against.effects]
-    held = [name for name in found if against[name].preserved]
-    broken = [name for name in found if not against[name].preserved]
+    held = [_marked(name, against) for name in found if against[name].preserved]
+    broken = [_marked(name, against) for name in found if not against[name].preserved]
     within = f"preserved within {number(MARGIN, 3)}"
     if not broken:
         return f"{listed(held)} {_are(held)} {within}." if held else ""
     kept = f"{listed(held)} {_are(held)} {within}, but " if held else ""
     return f"{kept}{listed(broken)} {_are(broken)} not shown to be {'so' if held else within}."
+
+
+def _marked(name: str, against: Comparison) -> str:
+    return f"{name}{MARK}" if against[name].partial else name
 
 
 def _are(names: Sequence[str]) -> str:

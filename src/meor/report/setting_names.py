@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meor.report.run_page import stream_name
+from meor.report.run_page import shown_name
 from meor.report.study_data import Setting, StudyData
 from meor.report.words import backbone_name
 
@@ -43,7 +43,7 @@ def shared(settings: Sequence[Setting]) -> str:
 def _parts(setting: Setting) -> tuple[str, ...]:
     group = setting.group
     return (
-        stream_name(group.stream),
+        shown_name(group.stream),
         backbone_name(group.backbone),
         group.host,
         group.preset,

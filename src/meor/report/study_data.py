@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meor.errors import MeorError, StudyError
+from meor.errors import StudyError
 from meor.report.evidence import losses
 from meor.report.figures import Loss
 from meor.report.words import plural
-from meor.run.checkpoint import read_json
 from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
 from meor.study.cell import MARK
 from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
+from meor.study.control import NAMES
 from meor.study.effects import Comparison, MethodLevels, compare, levels
-from meor.study.paired_tables import NAMES, head_method
+from meor.study.paired_tables import head_method
 from meor.study.plan import FIRST_SELECTION_SEED, Study
+from meor.study.results import Results
+from meor.study.row_file import refuse_damaged_rows
 from meor.study.rows import RUNS, UNREGULARIZED, Group, Row, read_rows, select
 
 COMMAND = "command.txt"
@@ -99,14 +101,18 @@ class StudyData:
 
 
 def read_study(folder: Path, runs: Path | None = None) -> StudyData:
-    rows = tuple(read_rows(folder / RUNS))
+    """What a study wrote; a file that is not as it was written is refused by name."""
+    results = Results(folder)
+    for name in results.files.sha256:
+        results.files.path(name)
+    rows = tuple(read_rows(folder / RUNS, results))
     if not rows:
         raise StudyError(f"{folder / RUNS} has no run. Go on with `meor study`, or see why its cells failed.")
     head = head_method({row.method for row in rows})
-    plan = Study.load(str(folder / MARK)) if (folder / MARK).is_file() else None
-    failures, selection = _json(folder / FAILURES) or {}, _json(folder / SELECTION) or ()
-    command = folder / COMMAND
-    places = ([runs] if runs is not None else []) + [folder, folder / RUNS_FOLDER]
+    plan = Study.load(str(folder / MARK)) if MARK in results.files.sha256 else None
+    failures, selection = results.json(FAILURES) or {}, results.json(SELECTION) or ()
+    places = (*([runs] if runs is not None else []), folder, folder / RUNS_FOLDER)
+    refuse_damaged_rows(places, rows)
     return StudyData(
         name=rows[0].study,
         plan=plan,
@@ -115,9 +121,9 @@ def read_study(folder: Path, runs: Path | None = None) -> StudyData:
         head=head,
         failures={str(key): str(value) for key, value in failures.items()},
         selection=tuple(selection),
-        balances=_balances(_json(folder / BALANCES) or ()),
-        command=command.read_text(encoding="utf-8").strip() if command.is_file() else "",
-        folders=tuple(places),
+        balances=_balances(results.json(BALANCES) or ()),
+        command=(results.read(COMMAND) or b"").decode("utf-8", "replace").strip(),
+        folders=places,
     )
 
 
@@ -132,11 +138,8 @@ def mean_losses(data: StudyData, setting: Setting, method: str) -> tuple[tuple[L
     cur: dict[int, list[float]] = defaultdict(list)
     pairs = 0
     for row in select(data.rows, setting.group, method, setting.rule).values():
-        try:
-            view = data.run(row)
-            split = view.endpoints().get("test", {}) if view is not None and view.has(ENDPOINTS) else {}
-        except MeorError:
-            continue
+        view = data.run(row)
+        split = view.endpoints().get("test", {}) if view is not None and view.has(ENDPOINTS) else {}
         found = losses(split)
         pairs += bool(found)
         for loss in found:
@@ -198,10 +201,6 @@ def _balances(kept: Sequence[dict[str, Any]]) -> tuple[Balanced, ...]:
         active, records = (int(each["balance"][name]) for name in ("active", "records"))
         found[key] = Balanced(*key, before.pairs + 1, before.active + active, before.records + records)
     return tuple(found.values())
-
-
-def _json(path: Path) -> Any:
-    return read_json(path) if path.is_file() else None
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from meor.escape import shell, shell_words
 from meor.evaluation.calibration_grid import MARGIN
+from meor.objective.balance import ENOUGH
 from meor.report.glossary import agreement
 from meor.report.page import Block, Cell, Column, Commands, Prose, Section, Table
 from meor.report.paper_beside import beside_paper
@@ -65,7 +66,7 @@ def made(data: StudyData, view: RunView | None) -> Section:
 
 def _command(data: StudyData) -> tuple[str, str]:
     """What was typed, without this machine's places."""
-    words = iter(shlex.split(data.command) or ["meor", "study", data.name])
+    words = iter(shell_words(data.command) or ["meor", "study", data.name])
     kept: list[str] = []
     resumes = False
     for word in words:
@@ -78,7 +79,7 @@ def _command(data: StudyData) -> tuple[str, str]:
             kept += [name, value]
             resumes = True
     told = "makes every run of this study again"
-    return shlex.join(kept), f"{told}, or goes on where it stopped" if resumes else told
+    return shell(kept), f"{told}, or goes on where it stopped" if resumes else told
 
 
 def _without_place(word: str) -> str:
@@ -104,11 +105,9 @@ def _selection(data: StudyData) -> Table:
         "Validation H_cur, and A_TN below it. Taken is the highest H_cur among the multiples whose A_TN is "
         f"no more than {MARGIN:g} below replay’s."
     )
-    ends = dict.fromkeys(
-        method_name(each["method"]) for each in data.selection if tried and each["multiple"] == tried[-1]
-    )
+    ends = dict.fromkeys(method_name(each["method"]) for each in data.selection if _at_the_end(each))
     if ends:
-        note += f" {', '.join(ends)}: the largest multiple on offer was taken, so a larger one may give more."
+        note += f" {', '.join(ends)}: the largest multiple that was tried was taken; a larger may give more."
     return Table(
         "The validated rule: multiples of the balanced coefficient, on pairs outside the study",
         columns,
@@ -116,6 +115,11 @@ def _selection(data: StudyData) -> Table:
         note,
         folded=True,
     )
+
+
+def _at_the_end(choice: Mapping[str, Any]) -> bool:
+    tried = [one["multiple"] for one in choice["candidates"]]
+    return bool(tried) and choice["multiple"] == max(tried)
 
 
 def _selected(choice: Mapping[str, Any], tried: Sequence[float]) -> tuple[Cell, ...]:
@@ -132,7 +136,7 @@ def _selected(choice: Mapping[str, Any], tried: Sequence[float]) -> tuple[Cell, 
 
 def _judged(candidate: Mapping[str, float] | None, tone: str = "") -> Cell:
     if candidate is None:
-        return Cell("--")  # its run failed
+        return Cell("--")  # not tried, or its run failed
     cur, acquired = candidate["H_cur"], candidate["A_TN"]
     return Cell(number(cur), cur, tone, below=number(acquired))
 
@@ -151,7 +155,10 @@ def _balanced(data: StudyData) -> Table:
         )
         for each in data.balances
     )
-    note = "Where no record is active, the balanced coefficient is 0 and the run is that of replay."
+    note = (
+        f"Counted at the first update with {ENOUGH} active records, or else at the one with most. Where no "
+        "update has so many, the balanced coefficient is 0 and the run equals the host without a penalty."
+    )
     return Table("The records that balance the coefficients", columns, rows, note, folded=True)
 
 

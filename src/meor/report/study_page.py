@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from meor.errors import MeorError
 from meor.report import parts, study_tables
 from meor.report.drawn import drawn
 from meor.report.figures import LossPanel
 from meor.report.glossary import glossary
 from meor.report.page import Block, Card, Cards, Page, Prose, Section, Table
-from meor.report.run_page import TONES, stream_name
+from meor.report.run_page import TONES, shown_name
 from meor.report.sentence import sentence
 from meor.report.setting_names import labels, shared, where
 from meor.report.study_data import Setting, StudyData, has_weights, mean_losses, read_study
@@ -19,7 +18,9 @@ from meor.report.study_effects import effects, frontier_section
 from meor.report.study_made import made, paper
 from meor.report.words import MEANING, backbone_name, interval, listed, method_name, number, plural
 from meor.run.view import RunView
+from meor.study.control import control_notes
 from meor.study.effects import MethodLevels
+from meor.study.partial import footnote, partial_endpoints
 from meor.study.rows import select
 
 
@@ -37,7 +38,7 @@ def study_page(
     told = parts.read(view, data_dir, say, records_of=records_of) if view is not None else None
     words = "" if view is None else _which_run(data, main, view)
     say("writing")
-    streams = list(dict.fromkeys(stream_name(setting.group.stream) for setting in data.settings))
+    streams = list(dict.fromkeys(shown_name(setting.group.stream) for setting in data.settings))
     return Page(
         title=f"{data.name}: {listed(streams)}",
         kicker=_kicker(data),
@@ -103,7 +104,9 @@ def _level(found: MethodLevels, name: str) -> tuple[str, str]:
     if level is None:
         return number(None), ""
     bounds = level.interval
-    return number(level.mean), "" if bounds is None else interval(bounds.low, bounds.high)
+    return f"{number(level.mean)}{study_tables.marked(level)}", "" if bounds is None else interval(
+        bounds.low, bounds.high
+    )
 
 
 def _endpoints(data: StudyData) -> Section:
@@ -115,6 +118,12 @@ def _endpoints(data: StudyData) -> Section:
         )
     ]
     blocks += [study_tables.with_sample(table, data.sample) for table in _absolute(data)]
+    if marked := footnote(partial_endpoints(data.rows)):
+        blocks.append(Prose(marked, "note"))
+    methods = list(dict.fromkeys(row.method for row in data.rows))
+    for setting in data.settings:
+        notes = control_notes(data.rows, [setting.group], setting.rule, methods)
+        blocks += [Prose(note, "missing") for note in notes]
     blocks.append(glossary(data))
     return Section("endpoints", "Endpoints", tuple(blocks))
 
@@ -151,10 +160,7 @@ def _first_run(data: StudyData, main: Setting, method: str | None) -> RunView | 
     if method is None:
         return None
     for _, row in sorted(select(data.rows, main.group, method, main.rule).items()):
-        try:
-            view = data.run(row)
-        except MeorError:
-            continue
+        view = data.run(row)
         if view is not None:
             return view
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from meor.evaluation.overall import MARK
 from meor.report.page import Cell, Column, Table
 from meor.report.words import (
     ABSENT,
@@ -21,11 +22,16 @@ from meor.report.words import (
     signed,
 )
 from meor.stream.sample import sample_note
-from meor.study.effects import EFFECTS, PRESERVED, Comparison, Effect, MethodLevels
+from meor.study.effects import EFFECTS, PRESERVED, Comparison, Effect, Level, MethodLevels
 from meor.study.frontier import EqualAcquisition
 
 UNADJUSTED = "Bounds and intervals are not adjusted for the number of comparisons."
 ABSOLUTE = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
+
+
+def marked(found: Level | Effect) -> str:
+    """The mark of a mean over the cells that exist."""
+    return MARK if found.partial else ""
 
 
 def with_sample(table: Table, sample: int) -> Table:
@@ -77,7 +83,7 @@ def _absolute_row(found: MethodLevels, spread: Callable[[float, float], str]) ->
             cells.append(Cell(ABSENT, None, "muted"))
             continue
         below = "" if level.interval is None else spread(level.interval.low, level.interval.high)
-        cells.append(Cell(number(level.mean), level.mean, below=below))
+        cells.append(Cell(f"{number(level.mean)}{marked(level)}", level.mean, below=below))
     return (
         Cell(method_name(found.method)),
         *cells,
@@ -115,7 +121,7 @@ def paired(compared: Compared) -> Table:
         (
             Cell(label),
             Cell(effect_name(name)),
-            Cell(effect(found.mean), found.mean),
+            Cell(f"{effect(found.mean)}{marked(found)}", found.mean),
             Cell(bound(found.lower), found.lower),
             Cell(
                 bounds(found.interval.low, found.interval.high),
@@ -168,7 +174,8 @@ def paired_short(compared: Compared) -> Table:
 def _short_effect(name: str, found: Effect | None) -> Cell:
     if found is None:
         return Cell(ABSENT, None, "muted")
-    return Cell(effect(found.mean), found.mean, verdict(name, found).tone, f"≥ {bound(found.lower)}")
+    shown = f"{effect(found.mean)}{marked(found)}"
+    return Cell(shown, found.mean, verdict(name, found).tone, f"≥ {bound(found.lower)}")
 
 
 def verdict(name: str, found: Effect) -> Cell:

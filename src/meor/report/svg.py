@@ -9,8 +9,9 @@ import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from meor.escape import markup
 from meor.report.words import svg_symbols
 
 WIDE, NARROW = 720, 350
@@ -34,7 +35,7 @@ class Canvas:
         shown = "".join(
             f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"' for key, value in attributes.items()
         )
-        inner = content if isinstance(content, Markup) else escape(content)
+        inner = markup(content)
         closed = f"<{name}{shown}>{inner}</{name}>" if inner else f"<{name}{shown}/>"
         self.parts.append(Markup(closed))  # noqa: S704 attributes and content are escaped above
 
@@ -67,7 +68,7 @@ class Canvas:
     def drawn(self, alt: str) -> Markup:
         """The svg element. Its words for those who do not see it stand in aria-label."""
         head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
-            px(self.width), px(self.height), alt
+            px(self.width), px(self.height), markup(alt)
         )
         return head + Markup("").join(self.parts) + Markup("</svg>")
 
@@ -176,7 +177,7 @@ _SHAPES: list[list[tuple[float, float]]] = [
 
 
 def _attribute(value: float | str) -> str:
-    return str(escape(value)) if isinstance(value, str) else px(value)
+    return str(markup(value)) if isinstance(value, str) else px(value)
 
 
 def _radius(radius: float) -> dict[str, float]:

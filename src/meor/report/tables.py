@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from meor.evaluation.displacement import Displaced, Tally
 from meor.evaluation.displacement import Table as TallyTable
+from meor.evaluation.overall import Overall, by_update, note, overall
 from meor.report.evidence import Evidence
 from meor.report.page import Cell, Column, Table
 from meor.report.record import Summary
@@ -31,11 +33,12 @@ def endpoint_cells(split: Mapping[str, Any]) -> Table:
     )
     rows = []
     for name in MEANING:
-        endpoint = split.get(name, {"value": None})
-        by_update = _means(endpoint)
-        values = [endpoint["value"], *(by_update.get(update) for update in updates)]
-        rows.append((Cell(name), *(number_cell(value) for value in values)))
-    return Table("Endpoints: over all cells, and at each update", columns, tuple(rows))
+        endpoint = split.get(name, {})
+        each = by_update(endpoint)
+        values = [overall(endpoint), *(each.get(update, Overall(None, 0, 0)) for update in updates)]
+        rows.append((Cell(name), *(overall_cell(value) for value in values)))
+    told = note((name, overall(split.get(name, {}))) for name in MEANING)
+    return Table("Endpoints: over all cells, and at each update", columns, tuple(rows), told)
 
 
 def sides(split: Mapping[str, Any]) -> Table:
@@ -209,16 +212,15 @@ def number_cell(value: float | None, places: int = 4) -> Cell:
     return Cell(number(value, places), value, "muted" if value is None else "")
 
 
+def overall_cell(found: Overall) -> Cell:
+    """A mean over cells, marked where not all of them hold a query."""
+    cell = number_cell(found.value)
+    return replace(cell, text=cell.text + found.mark)
+
+
 def asked(fact: tuple[int, int, int], side: Side, entity: Label, relation: Label) -> str:
     head, of, tail = fact
     return query(entity(head), relation(of), entity(tail), head_missing=side is Side.HEAD)
-
-
-def _means(endpoint: Mapping[str, Any]) -> dict[int, float]:
-    values: dict[int, list[float]] = {}
-    for cell in endpoint.get("cells", ()):
-        values.setdefault(int(cell["update"]), []).append(float(cell["value"]))
-    return {update: sum(found) / len(found) for update, found in values.items()}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

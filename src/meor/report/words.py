@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from meor.escape import clipped, markup
 from meor.study import digits
 
 MINUS = "−"
@@ -39,13 +40,13 @@ _PLACE = re.compile(r"(?<![\w.~])(?:[A-Za-z]:|~)?(?:[/\\][^\s/\\,:;`'\"()]+){2,}
 
 def symbols(text: str) -> Markup:
     """Escaped text with H_cur and its kin set with a subscript."""
-    return Markup(_SYMBOL.sub(r"<i>\1</i><sub>\2</sub>", str(escape(text.replace(" %", "\u00a0%")))))  # noqa: S704 escaped first
+    return Markup(_SYMBOL.sub(r"<i>\1</i><sub>\2</sub>", str(markup(text.replace(" %", "\u00a0%")))))  # noqa: S704 escaped first
 
 
 def svg_symbols(text: str) -> Markup:
     """The same inside a drawing."""
     lowered = r'\1<tspan class="sub" dy="3">\2</tspan><tspan dy="-3">&#8203;</tspan>'
-    return Markup(_SYMBOL.sub(lowered, str(escape(text))))  # noqa: S704 escaped first
+    return Markup(_SYMBOL.sub(lowered, str(markup(text))))  # noqa: S704 escaped first
 
 
 def method_name(method: str) -> str:
@@ -156,8 +157,3 @@ def clipped_path(label: str, width: int) -> str:
         return clipped(label, width)
     kept = label[-(width - 1) :]
     return f"…{kept[kept.find('/') :]}" if "/" in kept else f"…{kept}"
-
-
-def clipped(label: str, width: int) -> str:
-    """A label that fits a drawing."""
-    return label if len(label) <= width else f"{label[: max(width - 1, 1)].rstrip()}…"

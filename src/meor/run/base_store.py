@@ -8,15 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
+from meor.backbone import BACKBONES
 from meor.errors import RunError
 from meor.run.checkpoint import parse_json, read_json, to_json
+from meor.run.config import Config
 from meor.run.disk import Disk, commit_folder
+from meor.run.prepare import dtype_of
+from meor.run.view import model_from
 
 CACHE_VARIABLE = "MEOR_CACHE"
+BASE_META = frozenset({"steps", "epochs", "best_mrr", "validations", "optimizer_sha256"})
 _MODEL, _META, _MANIFEST = "model.safetensors", "meta.json", "manifest.json"
 
 
@@ -24,6 +29,28 @@ _MODEL, _META, _MANIFEST = "model.safetensors", "meta.json", "manifest.json"
 class StoredBase:
     model: bytes  # a safetensors file
     meta: dict[str, Any]  # how it was trained: validations, steps, the optimizer's hash
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a stored model must be, so that the run that finds it can use it."""
+
+    config: Config
+    rows: tuple[int, int]  # entities, relations
+    meta: frozenset[str]  # the names of what is told of it
+
+    def check(self, found: StoredBase, path: Path) -> None:
+        model = model_from(found.model, path / _MODEL, self.config.backbone)
+        width = BACKBONES[self.config.backbone].width(self.config.dim)
+        shapes = tuple(tuple(table.shape) for table in (model.entity, model.relation))
+        if shapes != tuple((rows, width) for rows in self.rows):
+            raise RunError(
+                f"its tables are {shapes}, and this run needs {self.rows} rows of {width} numbers."
+            )
+        if model.entity.dtype != dtype_of(self.config):
+            raise RunError(f"its numbers are {model.entity.dtype}, and this run needs {self.config.dtype}.")
+        if not isinstance(found.meta, dict) or set(found.meta) != self.meta:
+            raise RunError(f"{_META} does not hold exactly {', '.join(sorted(self.meta))}.")
 
 
 def default_cache() -> Path:
@@ -44,8 +71,20 @@ class BaseStore:
         self.say = say
         self.disk = disk or Disk()
 
-    def find(self, key: str) -> StoredBase | None:
-        """The stored base, every byte verified; a damaged one counts as absent."""
+    def obtain(
+        self, key: str, wanted: Wanted, train: Callable[[], StoredBase]
+    ) -> tuple[StoredBase, Literal["cache", "trained"]]:
+        """The stored model, else the one that `train` makes, which replaces an entry that is of no use."""
+        with self.only_one(key):
+            found = self.find(key, wanted)
+            if found is not None:
+                return found, "cache"
+            trained = train()
+            self.keep(key, trained)
+            return trained, "trained"
+
+    def find(self, key: str, wanted: Wanted) -> StoredBase | None:
+        """The stored base, every byte verified and fit for the run; any other counts as absent."""
         folder = self.folder / key
         if not (folder / _MANIFEST).is_file():
             return None
@@ -54,9 +93,11 @@ class BaseStore:
             data = {name: (folder / name).read_bytes() for name in (_MODEL, _META)}
             if not isinstance(sha256, dict) or sha256 != _hashes(data):
                 raise RunError("its bytes are not those that were stored.")
-            return StoredBase(data[_MODEL], parse_json(data[_META], folder / _META))
+            found = StoredBase(data[_MODEL], parse_json(data[_META], folder / _META))
+            wanted.check(found, folder)
+            return found
         except (OSError, RunError) as error:
-            self.say(f"the stored base {folder} is not used: {error}")
+            self.say(f"the stored base {folder} is not used, and trained again: {error}")
             return None
 
     def keep(self, key: str, base: StoredBase) -> None:

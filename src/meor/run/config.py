@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -27,7 +26,7 @@ from pydantic import (
 from meor.errors import ConfigError
 from meor.run.explain import explain
 from meor.run.presets import PRESETS, STREAMS
-from meor.run.yaml_file import read_yaml
+from meor.run.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
 from meor.stream.sample import ALL
 
 Positive = Annotated[int, Field(ge=1)]
@@ -36,6 +35,9 @@ Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Method = Literal["replay", "meor", "mmr", "uor", "shuffled", "uncentered", "calibration"]
 SideName = Literal["head", "tail"]
 SplitName = Literal["train", "valid", "test"]
+
+SHOWN = 200
+"""Letters of a `--set` that an error repeats."""
 
 PLACES = ("stream", "data_dir", "duplicates", "base_model")
 """Settings that say where inputs lie; the fingerprint holds the hash of what was found there instead."""
@@ -125,6 +127,11 @@ class Evaluation(Section):
                 raise ValueError(f"{name} names something twice")
         return self
 
+    @property
+    def selection_filter(self) -> tuple[SplitName, ...]:
+        """By whose positives whatever selects is filtered: never by those of test facts (decision 15)."""
+        return tuple(name for name in self.filter_splits if name != "test")
+
     @model_serializer(mode="wrap")
     def _say_only_what_is_sampled(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Runs that rank everything keep the hash and the bytes they had before there was a sample.
@@ -151,6 +158,7 @@ class Config(Section):
     base: Base = Base()
     refine: Refine
     coefficient: Weight | None = None
+    coefficient_from: Positive = 1  # the first update at which a given coefficient acts
     coefficient_rule: Literal["balance", "validated"] = "balance"
     penalty: PenaltySettings = PenaltySettings()
     evaluation: Evaluation = Evaluation()
@@ -208,9 +216,14 @@ class Config(Section):
             lines.pop(key, None)
         return cls.resolve(given, path=path, lines=lines)
 
+    def for_selection(self) -> Config:
+        """The same run, to choose something by: validation facts alone, and no test fact as filter."""
+        judged = {"split": ("valid",), "filter_splits": self.evaluation.selection_filter}
+        return self.model_copy(update={"evaluation": self.evaluation.model_copy(update=judged)})
+
     def to_yaml(self) -> str:
         """The resolved settings, every default included; reading it back gives the same config."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        return to_yaml(self.model_dump(mode="json"))
 
     def fingerprint(self, stream_hash: str, base_hash: str | None = None) -> str:
         """sha256 of all that determines results: settings, and the content of stream and given base."""
@@ -225,14 +238,19 @@ class Config(Section):
     def base_fingerprint(self, prefix_hash: str, versions: Mapping[str, str]) -> str:
         """What determines the base model: runs that agree on it share one."""
         shared = self.model_dump(mode="json", include={"backbone", "seed", "dim", "dtype", "base"})
+        shared["filter_splits"] = self.evaluation.selection_filter  # stopping is judged by them
         return _digest({**shared, "prefix_hash": prefix_hash, "versions": dict(versions)})
 
-    def replay_fingerprint(self, prefix_hash: str, base_sha256: str, versions: Mapping[str, str]) -> str:
-        """What determines the first replay update, which the methods of a pair balance against."""
+    def replay_fingerprint(
+        self, prefix_hash: str, before_sha256: Iterable[str], versions: Mapping[str, str]
+    ) -> str:
+        """What determines a replay update, which the methods of a pair balance against.
+
+        `before_sha256` is of the models it starts from: the base, and the one of the update before.
+        """
         shared = self.model_dump(mode="json", include={"backbone", "host", "seed", "dtype", "refine", "base"})
-        return _digest(
-            {**shared, "prefix_hash": prefix_hash, "base": base_sha256, "versions": dict(versions)}
-        )
+        before = list(before_sha256)
+        return _digest({**shared, "prefix_hash": prefix_hash, "before": before, "versions": dict(versions)})
 
 
 def _digest(content: Mapping[str, Any]) -> str:
@@ -242,14 +260,11 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 def _parse_set(text: str) -> tuple[str, Any]:
     key, equals, raw = text.partition("=")
-    if not equals or not all(key.strip().split(".")):
-        raise ConfigError(f"`--set {text}` is not key=value", remedy="Write e.g. --set base.epochs=50")
-    try:
-        return key.strip(), yaml.safe_load(raw)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise ConfigError(
-            f"the value of `--set {text}` cannot be read", remedy="Write a number, a word or a list [a, b]"
-        ) from None
+    option = f"`--set {text if len(text) <= SHOWN else f'{text[:SHOWN]}...'}`"
+    parts = key.strip().split(".")
+    if not equals or not all(parts) or len(parts) > DEEPEST:
+        raise ConfigError(f"{option} is not key=value", remedy="Write e.g. --set base.epochs=50")
+    return key.strip(), read_value(raw, option)
 
 
 def _place(given: dict[str, Any], keys: list[str], value: Any, text: str) -> None:

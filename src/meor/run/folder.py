@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,12 @@ from meor.run.layout import (
     is_ours,
     is_run,
     read_manifest,
+    remedy_for,
     update_name,
     versions,
     write_vocabulary,
 )
+from meor.run.listed import ListedFiles
 from meor.stream.snapshot import Stream
 
 
@@ -57,6 +60,7 @@ class RunFolder:
         self.path = path
         self.manifest = manifest
         self.disk = disk
+        self.verified: set[tuple[str, str]] = set()
         self._lock = lock
         self.checkpoints = Checkpoints(path / STEPS, manifest["config_hash"], disk=disk)
 
@@ -130,7 +134,7 @@ class RunFolder:
             listed = [name for name in self.manifest["sha256"] if name.startswith(f"{update_name(update)}/")]
             if not listed:
                 return update
-            damaged = [name for name in listed if not self._intact(name)]
+            damaged = [name for name in listed if self.files.problem(name)]
             if damaged:
                 say(f"{', '.join(damaged)} does not match the manifest; update {update} is made again")
                 return update
@@ -162,15 +166,10 @@ class RunFolder:
             self.disk.remove(self.path / LOCK)
 
     @property
-    def complete(self) -> bool:
-        return bool(self.manifest["complete"])
-
-    def _intact(self, name: str) -> bool:
-        path = self.path / name
-        try:
-            return bool(sha256_of(path) == self.manifest["sha256"][name])
-        except OSError:
-            return False
+    def files(self) -> ListedFiles:
+        """What the manifest lists now, as a reader sees it."""
+        remedy = partial(remedy_for, self.path)
+        return ListedFiles(self.path, self.manifest["sha256"], remedy, verified=self.verified)
 
     def _list(self, **sha256: str) -> None:
         self._replace_manifest(sha256={**self.manifest["sha256"], **sha256})

@@ -30,12 +30,20 @@ class Judge:
         self.splits = [Split(name) for name in chosen.split]
         self.sides = [Side[name.upper()] for name in chosen.sides]
         self.filter_splits = [Split(name) for name in chosen.filter_splits]
+        self.selection_filter = [Split(name) for name in chosen.selection_filter]
         self.sample = chosen.sample
         self.updates = list(stream.updates) if chosen.updates is None else sorted(chosen.updates)
 
     def validation_mrr(self, model: Model) -> float:
         """Filtered MRR on all validation facts of snapshot 0, both sides (decision 15)."""
-        ranks = rank_update(self.stream, model, 0, split=Split.VALID, memory=self.memory)
+        ranks = rank_update(
+            self.stream,
+            model,
+            0,
+            split=Split.VALID,
+            memory=self.memory,
+            filter_splits=self.selection_filter,
+        )
         return measure(np.concatenate([each.cur for each in ranks]))
 
     def ranks(self, update: int, model: Model) -> BySplit:
@@ -47,7 +55,9 @@ class Judge:
 
     def committed(self, update: int) -> BySplit:
         name = f"{update_name(update)}/{RANKS}"
-        return read_ranks(self.folder.path / name) if name in self.folder.manifest["sha256"] else {}
+        if name not in self.folder.manifest["sha256"]:
+            return {}
+        return read_ranks(self.folder.path / name, self.folder.files.read(name))
 
     def endpoints(self) -> dict[str, Any]:
         """The content of endpoints.json, from the committed ranks."""

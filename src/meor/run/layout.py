@@ -24,6 +24,7 @@ CALIBRATION = "calibration.parquet"
 ENDPOINTS, MANIFEST, STEPS, LOCK = "endpoints.json", "manifest.json", "steps", ".lock"
 FORMAT = 1
 UPDATE = re.compile(r"update-(0|[1-9]\d{0,8})")
+_REMEDY = "Put it back as it was, or start the run again with `meor run --force`."
 _OURS = {CONFIG, LOG, VOCABULARY, ENDPOINTS, MANIFEST, STEPS, LOCK}
 
 
@@ -52,11 +53,25 @@ def read_manifest(path: Path) -> dict[str, Any]:
     manifest = read_json(path / MANIFEST)
     wanted = {"format", "complete", "config_hash", "stream_hash", "sha256", "threads", "versions"}
     if not isinstance(manifest, dict) or not wanted <= set(manifest) or manifest["format"] != FORMAT:
-        raise RunError(f"{path / MANIFEST} is not a run's manifest of format {FORMAT}.")
+        raise RunError(f"{path / MANIFEST} is not a run's manifest of format {FORMAT}. {_REMEDY}")
     listed = manifest["sha256"]
     if not isinstance(listed, dict) or not all(_is_listed_name(name) for name in listed):
-        raise RunError(f"{path / MANIFEST} lists files that no run folder holds.")
+        raise RunError(f"{path / MANIFEST} lists files that no run folder holds. {_REMEDY}")
+    if not {CONFIG, VOCABULARY} <= set(listed):
+        raise RunError(f"{path / MANIFEST} does not list {CONFIG} and {VOCABULARY}. {_REMEDY}")
     return manifest
+
+
+def remedy_for(path: Path, name: str) -> str:
+    """What helps where a file of the run in `path` is missing or not as its manifest says."""
+    if name == CONFIG:
+        return (
+            "A run's settings cannot be made again: put the file back as it was, or start the run again with "
+            f"`meor run --out {path} --force` and its settings."
+        )
+    if name == LOG:
+        return f"A log cannot be made again: `meor resume {path}` keeps it as it is now."
+    return f"`meor resume {path}` makes it again."
 
 
 def write_vocabulary(stream: Stream, path: Path) -> None:

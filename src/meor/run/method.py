@@ -29,11 +29,16 @@ from meor.stream.snapshot import Stream
 
 Log = Callable[..., None]
 Content = Callable[[Path], None]
-Choose = Callable[[float], tuple[float, tuple[Candidate, ...]]]
+Choose = Callable[[Balance], tuple[float, tuple[Candidate, ...]]]
 """From a balanced coefficient to the validated multiple of it, and what it was chosen from."""
 
-BALANCED_AT = 1
-"""The update at whose end, trained as replay, the two gradients are compared (decision 34)."""
+ReplayModel = Callable[[int], Model]
+"""The pair's replay model after an update."""
+
+CONTROL = "control"
+"""Beside the splits of endpoints.json: what a penalty was multiplied with, and from which update on."""
+
+UNCONTROLLED = "nothing was controlled: this run equals the host without a penalty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,13 @@ class Method:
         self.config, self.stream, self.judge = config, stream, judge
         self.log, self.choose = log, choose
 
-    def term(self, update: Update, model: Model, replay: Callable[[], Model]) -> Term:
-        """What training at an update adds; `replay` gives the pair's replay model after update 1."""
+    def term(self, update: Update, model: Model, replay: ReplayModel) -> Term:
+        """What training at an update adds."""
         return Term()
+
+    def control(self, replay: ReplayModel) -> dict[str, Any]:
+        """What endpoints.json says about a penalty, once every update is made; nothing without one."""
+        return {}
 
     def results(
         self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
@@ -70,29 +79,62 @@ class Penalized(Method):
     """MEOR and its controls: one code path, five variants."""
 
     _coefficient: float | None = None
+    _begins = 0  # the update that decided it, once one has
+    _asked = 0  # updates that were asked for it, none of which decided
 
-    def term(self, update: Update, model: Model, replay: Callable[[], Model]) -> Term:
+    def term(self, update: Update, model: Model, replay: ReplayModel) -> Term:
         comparison = comparison_of(self.config, self.stream, update.number, update.replay.fact)
-        if self._coefficient is None:
-            self._coefficient = self._chosen(replay)
-        return Term(Penalty(comparison, model.backbone, beside=True), self._coefficient)
+        self._ask(update.number, replay)
+        coefficient = self._coefficient if update.number >= self._begins else None
+        return Term(Penalty(comparison, model.backbone, beside=True), coefficient or 0.0)
 
-    def _chosen(self, replay: Callable[[], Model]) -> float:
-        """The coefficient, recorded with what it was made from (decision 34)."""
-        if self.config.coefficient is not None:
-            self.log("coefficient", rule="given", coefficient=self.config.coefficient)
-            return self.config.coefficient
-        found = balanced(self.config, self.stream, replay())
-        made_from = {"inactive": found.is_inactive, "text": found.describe(), **asdict(found)}
+    def control(self, replay: ReplayModel) -> dict[str, Any]:
+        last = self.stream.updates[-1]
+        self._ask(last, replay)
+        config, coefficient = self.config, self._coefficient or 0.0
+        controlled = coefficient > 0.0 and self._begins <= last
+        told: dict[str, Any] = {
+            "controlled": controlled,
+            "rule": config.coefficient_rule if config.coefficient is None else "given",
+            "coefficient": coefficient,
+            "first_update": self._begins if controlled else None,
+        }
+        return {CONTROL: told if controlled else {**told, "reason": UNCONTROLLED}}
+
+    def _ask(self, through: int, replay: ReplayModel) -> None:
+        """Decide the coefficient, at the first update that has enough to decide it by (decision 34).
+
+        A run that goes on asks the updates it has committed again: they answer as they did.
+        """
+        if self._coefficient is None and self.config.coefficient is not None:
+            self._coefficient, self._begins = self.config.coefficient, self.config.coefficient_from
+            self.log("coefficient", rule="given", coefficient=self._coefficient, update=self._begins)
+        while self._coefficient is None and self._asked < through:
+            self._asked += 1
+            found = balanced(self.config, self.stream, self._asked, replay)
+            self._log_balance(found)
+            if not found.is_inactive:
+                self._coefficient, self._begins = self._chosen(found), found.update
+
+    def _log_balance(self, found: Balance) -> None:
+        text = found.describe()
+        if found.is_inactive:
+            is_last = found.update == self.stream.updates[-1]
+            text += f"; {UNCONTROLLED}" if is_last else "; it has no penalty, and the next update decides"
+        made_from = {"inactive": found.is_inactive, "text": text, **asdict(found)}
         self.log("coefficient", rule="balance", **made_from)
-        if self.config.coefficient_rule == "balance" or found.is_inactive:
+
+    def _chosen(self, found: Balance) -> float:
+        """What the rule makes of a balanced coefficient, recorded with what it was made from."""
+        if self.config.coefficient_rule == "balance":
             return found.coefficient
-        multiple, candidates = self.choose(found.coefficient)
+        multiple, candidates = self.choose(found)
         coefficient = multiple * found.coefficient
         self.log(
             "coefficient",
             rule="validated",
             coefficient=coefficient,
+            update=found.update,
             multiple=multiple,
             candidates=[asdict(one) for one in candidates],
             text=f"validated: {multiple:g} times the balanced coefficient, {coefficient:.6g}",
@@ -166,12 +208,14 @@ def method_of(config: Config, stream: Stream, judge: Judge, log: Log, choose: Ch
     return kinds.get(config.method, Penalized)(config, stream, judge, log, choose)
 
 
-def balanced(config: Config, stream: Stream, replay: Model) -> Balance:
-    """The coefficient of decision 34 at the pair's replay model; no rank is looked at."""
-    update = Update.of(stream, BALANCED_AT, buffer_of(config, stream, BALANCED_AT))
-    host = host_of(config)
-    training = Training.begin(host, replay, update, refine_plan(config))
-    penalty = Penalty(comparison_of(config, stream, BALANCED_AT, update.replay.fact), replay.backbone)
+def balanced(config: Config, stream: Stream, number: int, replay: ReplayModel) -> Balance:
+    """The coefficient of decision 34 at the pair's replay model after an update; no rank is looked at."""
+    update = Update.of(stream, number, buffer_of(config, stream, number))
+    if update.n_entities == update.n_old:
+        return Balance(0.0, 0.0, 0.0, records=0, active=0, update=number)  # there is no row to balance by
+    host, model = host_of(config), replay(number)
+    training = Training.begin(host, model, update, refine_plan(config))
+    penalty = Penalty(comparison_of(config, stream, number, update.replay.fact), model.backbone)
     steps = host.steps(0)
     losses = (host.loss(steps[index].batch) for index in range(len(steps)))
     return balance_penalty(penalty, training.entity, training.relation, losses)

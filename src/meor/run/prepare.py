@@ -13,13 +13,15 @@ from meor.errors import ConfigError, StreamError
 from meor.evaluation.external import load_external
 from meor.evaluation.rank import rank
 from meor.host import HOSTS
-from meor.host.base import Host, Plan
+from meor.host.base import Host, Plan, Update
 from meor.host.buffer import Buffer, draw_buffer
+from meor.host.initialise import grow
+from meor.run.checkpoint import pack_tensors
 from meor.run.config import Config
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
-from meor.typing import Side
+from meor.typing import Side, Split
 
 
 def host_of(config: Config) -> Host:
@@ -63,6 +65,12 @@ def buffer_of(config: Config, stream: Stream, update: int) -> Buffer:
     return draw_buffer(stream, update, seed=config.seed, size=refine.replay_size, policy=refine.buffer)
 
 
+def grown(config: Config, model: Model, update: Update, base: Model) -> Model:
+    """A model with its newcomers' initial rows, which depend on nothing that is a method's own."""
+    scheme, std = config.refine.newcomer_init, config.base.init_std
+    return grow(model, update, seed=config.seed, scheme=scheme, std=std, base=base)
+
+
 def given_base(config: Config, stream: Stream) -> Model:
     """Embeddings made elsewhere, in the stream's ids and the run's dtype."""
     files = config.base_model
@@ -82,6 +90,10 @@ def with_width(config: Config, model: Model) -> Config:
     """A given base decides `dim`; newcomers get rows of its width."""
     dim = model.entity.shape[1] // model.backbone.width(1)
     return config.model_copy(update={"dim": dim})
+
+
+def pack_model(model: Model) -> bytes:
+    return pack_tensors({"entity": model.entity, "relation": model.relation})
 
 
 def content_of(model: Model) -> str:
@@ -116,6 +128,24 @@ def check(config: Config, stream: Stream, memory: int) -> None:
     if any(not len(snapshot.train) for snapshot in stream.snapshots):
         raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
     _try_memory(config, stream, memory)
+
+
+def unranked(config: Config, stream: Stream) -> str:
+    """What is to be said before hours of training where a split that is to be ranked has no fact."""
+    facts = {
+        name: sum(len(snapshot.facts([Split(name)])) for snapshot in stream.snapshots)
+        for name in config.evaluation.split
+    }
+    empty = [name for name, count in facts.items() if not count]
+    if not empty:
+        return ""
+    has_valid = any(len(snapshot.valid) for snapshot in stream.snapshots)
+    other = "rank its validation facts with --set evaluation.split=valid, or " if has_valid else ""
+    return (
+        f"{stream.name} has no {' and no '.join(empty)} facts, so nothing will be ranked on "
+        f"{' or '.join(empty)} facts and no endpoint will have a value: {other}set some facts aside, as "
+        "`meor data grow` does"
+    )
 
 
 def _try_memory(config: Config, stream: Stream, memory: int) -> None:

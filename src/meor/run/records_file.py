@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from meor.objective.comparison import Comparison, Settings
 from meor.objective.records import Records
 from meor.objective.variants import MEOR, VARIANTS, Variant
 from meor.run.config import Config
+from meor.run.layout import RECORDS, update_name
+from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, Facts
 
@@ -64,3 +67,17 @@ def records_table(records: Records) -> pa.Table:
 
 def write_records(path: Path, records: Records) -> None:
     pq.write_table(records_table(records), path, compression="zstd", compression_level=3, store_schema=False)
+
+
+def active_share(view: RunView, stream: Stream) -> float | None:
+    """The share of active records among the eligible ones of all updates, at each update's final weights."""
+    active = eligible = 0
+    for update in stream.updates:
+        name = f"{update_name(update)}/{RECORDS}"
+        if not view.has(name):
+            return None
+        table = view.table(name, ["excess", "active"])
+        flags, excess = table["active"].to_pylist(), table["excess"].to_pylist()
+        eligible += sum(value is not None and not math.isnan(value) for value in excess)
+        active += sum(bool(flag) for flag in flags)
+    return active / eligible if eligible else 0.0

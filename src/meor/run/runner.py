@@ -16,19 +16,33 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import RunError
 from meor.evaluation.rank import DEFAULT_MEMORY
 from meor.host.base import Host, Plan, Update
-from meor.host.initialise import base_model, grow, row_norms
+from meor.host.initialise import base_model, row_norms, rows_sha256
 from meor.host.refine import Cursor, Training, refine
 from meor.host.replay import Replay
-from meor.run.base_store import BaseStore, StoredBase, default_cache
+from meor.objective.balance import Balance
+from meor.run.base_store import BASE_META, BaseStore, StoredBase, Wanted, default_cache
 from meor.run.checkpoint import Checkpoint, pack_tensors, to_json
 from meor.run.config import Config
+from meor.run.disk import explained
 from meor.run.folder import RunFolder
 from meor.run.judge import Judge
 from meor.run.layout import ENDPOINTS, MODEL, update_name, versions
-from meor.run.method import BALANCED_AT, Term, method_of
-from meor.run.prepare import base_plan, buffer_of, digest, dtype_of, given_base, host_of, refine_plan
+from meor.run.method import Term, method_of
+from meor.run.pair import Pair
+from meor.run.prepare import (
+    base_plan,
+    buffer_of,
+    digest,
+    dtype_of,
+    given_base,
+    grown,
+    host_of,
+    pack_model,
+    refine_plan,
+    unranked,
+)
 from meor.run.validated import Candidate, choose_multiple
-from meor.run.view import RunView, model_from
+from meor.run.view import model_from
 from meor.run.watch import Watcher
 from meor.stream.snapshot import Stream
 
@@ -66,19 +80,23 @@ class Runner:
         self.judge = Judge(folder, config, stream, self.host, resources.memory)
         self.method = method_of(config, stream, self.judge, self._log, self._choose)
         self._trial = trial
+        self.store = BaseStore(resources.cache or default_cache(), self._say, disk=folder.disk)
+        self.pair = Pair(folder, config, stream, resources.replay, self.store, self._committed_model, watcher)
 
     def run(self, *, resumed: bool) -> dict[str, Any]:
         """Go on to the end; the content of endpoints.json."""
         done = self.folder.verified_updates(self._say)
         self.folder.forget_from(done)
         self._resumed = resumed
+        if remark := unranked(self.config, self.stream):
+            self._say(remark)
         model = self._committed_model(done - 1) if done else self._base()
         for update in self.stream.updates:
             if update >= done:
                 model = self._update(update, model)
         if self._resumed:
             self._log("resumed", update=self.stream.updates[-1], step=0)
-        found = self.judge.endpoints()
+        found = {**self.judge.endpoints(), **self.method.control(self.pair.model)}
         self.folder.commit_result(ENDPOINTS, to_json(found))
         self.folder.finish(threads=self.resources.threads)
         return found
@@ -88,22 +106,22 @@ class Runner:
         if self.config.base_model is not None:
             model = given_base(self.config, self.stream)
             return self._commit_base(pack_model(model), {"source": "given"})
-        store = BaseStore(self.resources.cache or default_cache(), self._say, disk=self.folder.disk)
+        store = self.store
         key = self.config.base_fingerprint(self.stream.content_hash(0), versions())
-        with store.only_one(key):
-            stored = store.find(key)
-            source = "cache"
-            if stored is None:
-                stored, source = self._train_base(), "trained"
-                store.keep(key, stored)
+        wanted = Wanted(self.config, self._rows_at(0), BASE_META)
+        stored, source = store.obtain(key, wanted, self._train_base)
+        if _was_still_improving(stored.meta, self.config.base.epochs):
+            self._say(
+                f"the base was still improving when base.epochs={self.config.base.epochs} ended its "
+                "training: raise it (--set base.epochs=...), or learn faster (base.learning_rate)"
+            )
         return self._commit_base(stored.model, {"source": source, "key": key, **stored.meta})
 
     def _train_base(self) -> StoredBase:
         config, stream = self.config, self.stream
         backbone = BACKBONES[config.backbone]
-        counts = stream.entity_counts[0], stream.relation_counts[0]
         std, dtype = config.base.init_std, dtype_of(config)
-        model = base_model(backbone, config.dim, *counts, seed=config.seed, std=std, dtype=dtype)
+        model = base_model(backbone, config.dim, *self._rows_at(0), seed=config.seed, std=std, dtype=dtype)
         update, plan = Update.of(stream, 0), base_plan(config)
         training = self._opened(Replay(), model, update, plan)
         model = self._train(training, plan, phase="base")
@@ -127,12 +145,13 @@ class Runner:
     def _update(self, number: int, model: Model) -> Model:
         """Grow, refine, evaluate and commit one update."""
         update = Update.of(self.stream, number, buffer_of(self.config, self.stream, number))
-        grown, plan = self._grown(model, update), refine_plan(self.config)
-        self._log("grown", update=number, newcomers=update.n_entities - update.n_old)
-        term = self.method.term(update, grown, self._replay_model)
-        training = self._opened(self.host, grown, update, plan)
+        start, plan = grown(self.config, model, update, self._committed_model(0)), refine_plan(self.config)
+        newcomers, rows = update.n_entities - update.n_old, rows_sha256(start, update)
+        self._log("grown", update=number, newcomers=newcomers, rows_sha256=rows)
+        term = self.method.term(update, start, self.pair.model)
+        training = self._opened(self.host, start, update, plan)
         if self.config.method == "calibration" and self.resources.replay is not None:
-            model = self._replay_run().model(number)
+            model = self.pair.run().model(number)
         else:
             model = self._train(training, plan, phase="update", term=term)
         self.watcher.phase("evaluate", number)
@@ -148,54 +167,14 @@ class Runner:
         self.folder.commit_update(number, {MODEL: pack_model(model), **found})
         return model
 
-    def _grown(self, model: Model, update: Update) -> Model:
-        config = self.config
-        scheme, std = config.refine.newcomer_init, config.base.init_std
-        return grow(model, update, seed=config.seed, scheme=scheme, std=std)
-
-    def _choose(self, balanced: float) -> tuple[float, tuple[Candidate, ...]]:
+    def _choose(self, found: Balance) -> tuple[float, tuple[Candidate, ...]]:
         """The validated multiple, tried in runs of another seed that lie beside the stored bases."""
         name = self.folder.manifest["config_hash"]
         folder = (self.resources.cache or default_cache()) / "trials" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        return choose_multiple(self.config, balanced, self._trial, folder, self._say)
-
-    def _replay_model(self) -> Model:
-        """The pair's replay model after the update where gradients are balanced: read, or trained once."""
-        if self.resources.replay is not None:
-            return self._replay_run().model(BALANCED_AT)
-        base_sha256 = self.folder.manifest["sha256"][f"{update_name(0)}/{MODEL}"]
-        prefix = self.stream.content_hash(BALANCED_AT)
-        key = self.config.replay_fingerprint(prefix, base_sha256, versions())
-        store = BaseStore(self.resources.cache or default_cache(), self._say, disk=self.folder.disk)
-        with store.only_one(key):
-            stored = store.find(key)
-            if stored is None:
-                stored = StoredBase(pack_model(self._train_replay()), {"update": BALANCED_AT})
-                store.keep(key, stored)
-        return model_from(stored.model, store.folder / key, self.config.backbone)
-
-    def _train_replay(self) -> Model:
-        """Update 1 as replay. Not checkpointed: its place among the checkpoints belongs to the real one."""
-        update = Update.of(self.stream, BALANCED_AT, buffer_of(self.config, self.stream, BALANCED_AT))
-        plan, host = refine_plan(self.config), host_of(self.config)
-        training = Training.begin(host, self._grown(self._committed_model(0), update), update, plan)
-        self.watcher.phase("balance", BALANCED_AT, done=0, total=plan.passes * len(host.steps(0)))
-        return refine(training, plan, on_step=lambda now, loss: self.watcher.step(now.cursor.step, loss))
-
-    def _replay_run(self) -> RunView:
-        assert self.resources.replay is not None  # noqa: S101  (asked only where it is given)
-        view = RunView.open(self.resources.replay)
-        mine, theirs = (
-            config.model_dump(exclude={"method", "coefficient", "coefficient_rule", "evaluation", "data_dir"})
-            for config in (self.config, view.config)
-        )
-        if view.config.method != "replay" or mine != theirs:
-            raise RunError(
-                f"{self.resources.replay} is not the replay run of this pair. "
-                "Give one with the same stream, seed and settings."
-            )
-        return view
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        config = self.config.model_copy(update={"coefficient_from": found.update})
+        return choose_multiple(config, found.coefficient, self._trial, folder, self._say)
 
     def _opened(self, host: Host, model: Model, update: Update, plan: Plan) -> Training:
         """The training of an update: from its newest good checkpoint, else from its first step."""
@@ -260,8 +239,11 @@ class Runner:
         self._saved_at = time.monotonic()
 
     def _committed_model(self, update: int) -> Model:
-        path = self.folder.path / update_name(update) / MODEL
-        return model_from(path.read_bytes(), path, self.config.backbone)
+        name = f"{update_name(update)}/{MODEL}"
+        return model_from(self.folder.files.read(name), self.folder.path / name, self.config.backbone)
+
+    def _rows_at(self, update: int) -> tuple[int, int]:
+        return self.stream.entity_counts[update], self.stream.relation_counts[update]
 
     def _note_resumed(self, update: int, step: int) -> None:
         if self._resumed:
@@ -277,8 +259,10 @@ class Runner:
         self.folder.log("warning", text=text)
 
 
-def pack_model(model: Model) -> bytes:
-    return pack_tensors({"entity": model.entity, "relation": model.relation})
+def _was_still_improving(meta: dict[str, Any], epochs: int) -> bool:
+    """The limit ended base training, and its last validation was the best."""
+    validations = meta.get("validations") or []
+    return meta.get("epochs") == epochs and bool(validations) and validations[-1][1] == meta.get("best_mrr")
 
 
 def _optimizer_sha256(training: Training) -> str:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import RunError
 from meor.evaluation.rank import Ranks
 from meor.evaluation.ranks_file import read_ranks
-from meor.run.checkpoint import read_json, unpack_tensors
+from meor.run.checkpoint import REMOVE_AND_REPEAT, parse_json, unpack_tensors
 from meor.run.config import Config
-from meor.run.disk import sha256_of
 from meor.run.layout import (
     CONFIG,
     ENDPOINTS,
@@ -29,8 +27,11 @@ from meor.run.layout import (
     VOCABULARY,
     is_run,
     read_manifest,
+    remedy_for,
     update_name,
 )
+from meor.run.listed import ListedFiles
+from meor.run.table_file import read_table
 from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
 from meor.typing import Split
@@ -40,18 +41,22 @@ from meor.typing import Split
 class RunView:
     """What is committed in a run folder, complete or not."""
 
-    path: Path
     manifest: dict[str, Any]
     config: Config
+    files: ListedFiles
 
     @classmethod
     def open(cls, path: Path) -> RunView:
+        """The settings are verified before they are read: all else is understood through them."""
         if not is_run(path):
             raise RunError(f"{path} is not a run folder: it has no {MANIFEST}. Make one with `meor run`.")
         manifest = read_manifest(path)
-        view = cls(path, manifest, Config.load(path / CONFIG))
-        view.verified(CONFIG)
-        return view
+        files = ListedFiles(path, manifest["sha256"], lambda name: remedy_for(path, name))
+        return cls(manifest, Config.load(files.path(CONFIG)), files)
+
+    @property
+    def path(self) -> Path:
+        return self.files.folder
 
     @property
     def complete(self) -> bool:
@@ -70,19 +75,18 @@ class RunView:
 
     def verified(self, name: str) -> Path:
         """The path of a committed file whose bytes are those of the manifest."""
-        path = self.path / name
-        if not self.has(name):
-            raise RunError(f"{self.path} has no {name} yet. Go on with `meor resume {self.path}`.")
-        try:
-            intact = sha256_of(path) == self.manifest["sha256"][name]
-        except OSError as error:
-            raise RunError(f"{path} cannot be read ({error.strerror}).") from None
-        if not intact:
-            raise RunError(
-                f"{path} does not have the sha256 its manifest states: it was changed or is damaged. "
-                f"`meor resume {self.path}` makes it again."
-            )
-        return path
+        self._require(name)
+        return self.files.path(name)
+
+    def content(self, name: str) -> bytes:
+        """The bytes of a committed file, which are those of the manifest."""
+        self._require(name)
+        return self.files.read(name)
+
+    def table(self, name: str, columns: Sequence[str]) -> pa.Table:
+        """Columns of a committed Parquet file."""
+        data = self.content(name)
+        return read_table(data, self.path / name, columns, remedy_for(self.path, name))
 
     def stream(self, data_dir: Path | None = None) -> Stream:
         """The stream of the run; one that has changed since is refused."""
@@ -96,31 +100,37 @@ class RunView:
         return stream
 
     def model(self, update: int) -> Model:
-        path = self.verified(f"{update_name(update)}/{MODEL}")
-        return model_from(path.read_bytes(), path, self.config.backbone)
+        name = f"{update_name(update)}/{MODEL}"
+        return model_from(self.content(name), self.path / name, self.config.backbone)
 
     def ranks(self, update: int) -> dict[Split, tuple[Ranks, ...]]:
-        return read_ranks(self.verified(f"{update_name(update)}/{RANKS}"))
+        name = f"{update_name(update)}/{RANKS}"
+        return read_ranks(self.path / name, self.content(name))
 
     def endpoints(self) -> dict[str, Any]:
-        found = read_json(self.verified(ENDPOINTS))
+        found = parse_json(self.content(ENDPOINTS), self.path / ENDPOINTS)
         if not isinstance(found, dict):
-            raise RunError(f"{self.path / ENDPOINTS} is not a JSON object: it is damaged.")
+            remedy = remedy_for(self.path, ENDPOINTS)
+            raise RunError(f"{self.path / ENDPOINTS} is not a JSON object: it is damaged. {remedy}")
         return found
 
     def labels(self, kind: str) -> list[str]:
         """The labels of `entity` or `relation`, in id order, without the stream."""
-        path = self.verified(VOCABULARY)
-        try:
-            table = pq.ParquetFile(path).read(["id", "label", "kind"])
-        except (pa.ArrowException, OSError) as error:
-            raise RunError(f"{path} cannot be read as a vocabulary ({error}).") from None
+        table = self.table(VOCABULARY, ["id", "label", "kind"])
         rows = zip(*(table[name].to_pylist() for name in ("id", "label", "kind")), strict=True)
         return [label for _, label in sorted((id, label) for id, label, of in rows if of == kind)]
 
+    def admitted_at(self) -> list[int]:
+        """The update that admitted each entity, without the stream."""
+        table = self.table(VOCABULARY, ["kind", "admitted_at"])
+        rows = zip(*(table[name].to_pylist() for name in ("kind", "admitted_at")), strict=True)
+        return [at for kind, at in rows if kind == "entity"]
+
     def events(self) -> Iterator[dict[str, Any]]:
-        """The log, oldest first; half a line at the end (a killed run) is passed over."""
-        path = self.path / LOG
+        """The log, oldest first. It is listed once the run is complete; until then it grows, and half a line
+        at its end (a killed run) is passed over.
+        """
+        path = self.files.path(LOG) if self.has(LOG) else self.path / LOG
         if not path.is_file():
             return
         with path.open(encoding="utf-8", errors="replace") as file:
@@ -132,13 +142,22 @@ class RunView:
                 if isinstance(event, dict):
                     yield event
 
+    def _require(self, name: str) -> None:
+        if not self.has(name):
+            raise RunError(f"{self.path} has no {name} yet. Go on with `meor resume {self.path}`.")
+
 
 def model_from(data: bytes, path: Path, backbone: str) -> Model:
     """A model from the bytes of a `model.safetensors`."""
     tensors = unpack_tensors(data, path)
     if set(tensors) != {"entity", "relation"}:
-        raise RunError(f"{path} holds {sorted(tensors)} instead of entity and relation.")
+        raise RunError(f"{path} holds {sorted(tensors)} instead of entity and relation. {REMOVE_AND_REPEAT}")
     for tensor in tensors.values():
-        if tensor.ndim != 2 or tensor.dtype not in (torch.float64, torch.float32):
-            raise RunError(f"{path} holds something else than tables of float64 or float32 rows.")
-    return Model(BACKBONES[backbone], tensors["entity"], tensors["relation"])
+        if tensor.ndim != 2 or 0 in tensor.shape or tensor.dtype not in (torch.float64, torch.float32):
+            raise RunError(
+                f"{path} holds something else than tables of float64 or float32 rows. {REMOVE_AND_REPEAT}"
+            )
+    entity, relation = tensors["entity"], tensors["relation"]
+    if entity.shape[1] != relation.shape[1] or entity.dtype != relation.dtype:
+        raise RunError(f"{path} holds entities and relations of different width or type. {REMOVE_AND_REPEAT}")
+    return Model(BACKBONES[backbone], entity, relation)

@@ -1,4 +1,4 @@
-"""Settings from a YAML file, with the line of every key, so that an error can name it."""
+"""Settings in YAML, from a file or from `--set`: the one place where such text is parsed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import yaml
 
 from meor.errors import ConfigError
+from meor.escape import is_visible
 
 LARGEST = 64 << 10
 """Bytes of the largest settings file: a real one has a few kB, and parsing time is not linear."""
 
 DEEPEST = 16
+_SIMPLER = "Write a number, a word or a list [a, b]"
 _OPENING = (
     yaml.FlowSequenceStartToken,
     yaml.FlowMappingStartToken,
@@ -31,7 +33,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
         lines: dict[str, int] = {}
         if node is not None:
             _collect(node, "", lines, path)
-        content = yaml.safe_load(text)
+        content = _loaded(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         raise ConfigError(
@@ -52,6 +54,40 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     return content, lines
 
 
+def to_yaml(content: dict[str, Any]) -> str:
+    """Reading it back gives the same; whoever looks at the file sees every character of a path."""
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    # YAML leaves marks of the reading direction as they are, and does not mind escapes in their place.
+    seen = is_visible(text.replace("\n", ""))
+    return text if seen else yaml.safe_dump(content, sort_keys=False, allow_unicode=False)
+
+
+def read_value(text: str, option: str) -> Any:
+    """The value in `--set KEY=VALUE`, under the rules of files; `option` names it in an error."""
+    if len(text.encode(errors="surrogatepass")) > LARGEST:
+        raise ConfigError(f"the value of {option} is larger than 64 KiB", remedy=_SIMPLER)
+    try:
+        _refuse_bombs(text, None, option)
+        return _loaded(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ConfigError(f"the value of {option} cannot be read", remedy=_SIMPLER) from None
+
+
+def _loaded(text: str) -> Any:
+    """Numbers of base 60 (1:30) can be longer than Python prints, and so than any message can say."""
+    content = yaml.safe_load(text)
+    left = [content]
+    while left:
+        value = left.pop()
+        if isinstance(value, int) and value.bit_length() > 64:
+            raise ValueError("a whole number of more than 64 bits")
+        if isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list | tuple | set):
+            left += value
+    return content
+
+
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -69,20 +105,22 @@ def _text(path: Path) -> str:
         raise ConfigError("not UTF-8 text", remedy="Save it as UTF-8", path=path, line=line) from None
 
 
-def _refuse_bombs(text: str, path: Path) -> None:
+def _refuse_bombs(text: str, path: Path | None, option: str | None = None) -> None:
     # A few aliases can stand for gigabytes, and for a mapping that holds itself; brackets nested without
     # end take the parser quadratic time.
     depth = 0
+    where = "" if option is None else f" in {option}"
     for token in yaml.scan(text, Loader=yaml.SafeLoader):
         depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
         if depth > DEEPEST:
-            raise ConfigError("not valid YAML for settings: nested too deep", remedy="Flatten it", path=path)
+            problem = f"not valid YAML for settings{where}: nested too deep"
+            raise ConfigError(problem, remedy="Flatten it", path=path)
         if isinstance(token, yaml.AliasToken):
             raise ConfigError(
-                f"the alias *{token.value} is not allowed",
+                f"the alias *{token.value}{where} is not allowed",
                 remedy="Write the value out",
                 path=path,
-                line=token.start_mark.line + 1,
+                line=None if path is None else token.start_mark.line + 1,
             )
 
 

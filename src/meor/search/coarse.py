@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from meor.compiled import fast_kernel, kernel, share
+from meor.compiled import fast_kernel, kernel
+from meor.threads import share
 
 Array = NDArray[Any]
 

@@ -24,8 +24,9 @@ import torch
 from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry
-from meor.compiled import fast_kernel, kernel, share
+from meor.compiled import fast_kernel, kernel
 from meor.search.coarse import Coarse, fits_bytes
+from meor.threads import share
 from meor.typing import Floats, Ids
 
 Array = NDArray[Any]
@@ -69,6 +70,9 @@ class Candidates:
             rounded = Coarse.of(row, held)
             fits = sizes_fit_float32(rounded.size.max(initial=0.0), row.shape[1])
             return cls(geometry, row, rounded if fits else None, rounded.size)
+        if geometry is Geometry.L1 and lanes and screen and len(row):
+            blocks, size = _lanes(row)
+            return cls(geometry, row, blocks if sizes_fit_float32(size.max(), row.shape[1]) else None, size)
         reusable = (
             into is not None and into.row.shape == row.shape and isinstance(into.screened, torch.Tensor)
         )
@@ -77,9 +81,7 @@ class Candidates:
         share(_narrow_rows, len(row), geometry is Geometry.DOT, row, narrow, size)
         if not (screen and len(row) and sizes_fit_float32(size.max(), row.shape[1])):
             return cls(geometry, row, None, size)
-        if geometry is Geometry.DOT or not lanes:
-            return cls(geometry, row, torch.from_numpy(narrow), size)
-        return cls(geometry, row, _lanes(narrow), size)
+        return cls(geometry, row, torch.from_numpy(narrow), size)
 
 
 @fast_kernel
@@ -109,12 +111,20 @@ def sizes_fit_float32(largest: float, width: int) -> bool:
     return bool(largest < LARGEST and (largest == 0 or largest > SMALLEST * width))
 
 
-def _lanes(row: Array) -> Array:
-    """[blocks, W, LANES] float32, padded with rows at infinity, so that lanes are read side by side."""
-    n_blocks = -(-len(row) // LANES)
-    padded = np.full((n_blocks * LANES, row.shape[1]), np.inf, np.float32)
-    padded[: len(row)] = row
-    return np.ascontiguousarray(padded.reshape(n_blocks, LANES, -1).transpose(0, 2, 1))
+def _lanes(row: Floats) -> tuple[Array, Floats]:
+    """[blocks, W, LANES] float32, padded with rows at infinity, so that lanes are read side by side; norms.
+
+    A few rows at a time: a float32 copy of all of them would double what ranking takes.
+    """
+    blocks = np.full((-(-len(row) // LANES), row.shape[1], LANES), np.inf, np.float32)
+    size = np.empty(len(row))
+    for first in range(0, len(row), TILE_CANDIDATES):
+        part = row[first : first + TILE_CANDIDATES]
+        narrow = np.full((-(-len(part) // LANES) * LANES, row.shape[1]), np.inf, np.float32)
+        share(_narrow_rows, len(part), False, part, narrow[: len(part)], size[first : first + len(part)])
+        turned = narrow.reshape(-1, LANES, row.shape[1]).transpose(0, 2, 1)
+        blocks[first // LANES : first // LANES + len(turned)] = turned
+    return blocks, size
 
 
 @fast_kernel

@@ -9,7 +9,6 @@ one by which an entity or relation is first seen.
 from __future__ import annotations
 
 import heapq
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 from meor.errors import ConfigError, StreamError
 from meor.random import generator
 from meor.stream.readers import form_of, read_facts
-from meor.stream.records import Report
+from meor.stream.records import Report, warn
 from meor.stream.snapshot import LabelFact, Stream, build_stream
 from meor.stream.validation import check_choice
 from meor.stream.vocabulary import Vocabulary
@@ -30,7 +29,6 @@ from meor.typing import Facts, Ids, Split
 __all__ = ["By", "Shares", "grow", "grow_file", "write_stream"]
 
 By = Literal["random", "degree", "date"]
-_log = logging.getLogger("meor.stream")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ def grow(
         raise ConfigError(f"{snapshots} snapshots", remedy="Ask for at least 1")
     if (dates is None) == (by == "date") or (dates is not None and len(dates) != len(facts)):
         raise ConfigError("dates do not go with the facts", remedy='Give one date a fact with by="date" only')
-    tell = _log.warning if report is None else report
+    tell = warn if report is None else report
     moment = None if dates is None else np.unique(np.asarray(dates), return_inverse=True)[1].astype(np.int64)
     rows = _distinct(facts, moment)
     if len(rows) < len(facts):

@@ -8,24 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import StreamError
+from meor.parquet import batches, open_parquet
 from meor.stream.records import LabelPool, Origin
 from meor.stream.table import COLUMNS, FactTable, NumberedRow, columns_of, fill
 from meor.stream.text import LINE_LIMIT, check_regular, expansion_limit, row_limit
 
-_BATCH = 1 << 15
 _NEVER_IN_A_LABEL = re.compile("[\0\t\n\r\ufeff]")
 
 
 def parquet_table(path: Path, pool: LabelPool) -> FactTable:
     """Labels may be strings or whole numbers, dates also Parquet dates and timestamps."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     origin = Origin(path, "row")
     size = check_regular(path)
     try:
         # ArrowException is not the base of all that pyarrow raises on a damaged file.
-        with pq.ParquetFile(path, memory_map=False, page_checksum_verification=True) as file:
+        with open_parquet(path) as file:
             _check_sizes(origin, file.metadata, size)
             names = _wanted(origin, file.schema_arrow)
             return fill(origin, [name.lower() for name in names], _rows(origin, file, names), pool)
@@ -68,8 +67,7 @@ def _wanted(origin: Origin, schema: Any) -> list[str]:
 
 def _rows(origin: Origin, file: Any, names: list[str]) -> Iterator[NumberedRow]:
     number = 0
-    for batch in file.iter_batches(batch_size=_BATCH, columns=names, use_threads=False):
-        batch.validate(full=True)
+    for batch in batches(origin.path, file, names):
         columns = [_cells(batch.column(index)) for index in range(len(names))]
         for cells in zip(*columns, strict=True):
             number += 1

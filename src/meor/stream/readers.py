@@ -12,7 +12,6 @@ CRLF line ends; names may hold spaces.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ from pathlib import Path
 from meor.errors import StreamError
 from meor.stream.parquet import parquet_table
 from meor.stream.rdf import Literals, rdf_facts
-from meor.stream.records import LabelPool, Origin, Part, Report
+from meor.stream.records import LabelPool, Origin, Part, Report, warn
 from meor.stream.snapshot import LabelFact, Stream
 from meor.stream.table import FactTable, bare_facts, text_table
 from meor.stream.text import check_regular, tab_facts
@@ -32,7 +31,6 @@ from meor.typing import SPLITS, Split
 _TAB, _COMMA, _PARQUET, _RDF = (".tsv", ".txt"), (".csv",), (".parquet", ".pq"), (".nt", ".ttl")
 _IN_FOLDER = tuple(f"{form}{packed}" for form in (*_TAB, *_RDF) for packed in ("", ".gz"))
 _SNAPSHOT_NAME = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_log = logging.getLogger("meor.stream")
 
 
 def read_stream(
@@ -51,7 +49,7 @@ def read_stream(
     """
     path = Path(path)
     check_choice("literals", literals, ("skip", "error"))
-    tell = _log.warning if report is None else report
+    tell = warn if report is None else report
     pool = LabelPool()
     if _is_folder(path):
         parts = list(_folder_parts(path, pool, literals, tell))
@@ -66,7 +64,7 @@ def read_facts(
     """The facts of one file that need not be a stream: a static graph, or one with a date column."""
     path = Path(path)
     pool = LabelPool()
-    tell = _log.warning if report is None else report
+    tell = warn if report is None else report
     _, form = form_of(path)
     if form in _RDF:
         table = FactTable(*_rdf(path, pool, literals, tell))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from meor.errors import StreamError
+from meor.escape import visible
 from meor.stream.snapshot import LabelFact
 from meor.typing import Split
 
@@ -15,6 +17,12 @@ Report = Callable[[str], None]
 """Takes one sentence about something that was left out on purpose."""
 
 _SHOWN = 80
+_log = logging.getLogger("meor.stream")
+
+
+def warn(sentence: str) -> None:
+    """A `Report` for whoever named none. Logs mostly end on a terminal, and the sentence may name a path."""
+    _log.warning("%s", visible(sentence))
 
 
 def shown(label: str) -> str:

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import math
 import time
 import traceback
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from filelock import FileLock
 
-from meor.errors import MeorError, StudyError
+from meor.errors import MeorError, StudyError, is_interrupt
+from meor.evaluation.overall import overall
 from meor.evaluation.rank import DEFAULT_MEMORY
-from meor.run.checkpoint import read_json, to_json
 from meor.run.config import Config
-from meor.run.disk import Disk, commit_file
-from meor.run.layout import RECORDS, is_run, update_name
+from meor.run.layout import is_run
+from meor.run.records_file import active_share
 from meor.run.runner import Resources
 from meor.run.session import resume, start
 from meor.run.view import RunView
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
-from meor.study.coefficient import kept_balance
+from meor.study.coefficient import kept_balance, read_balance
 from meor.study.pairing import Cell, input_hash, reference_hash
 from meor.study.plan import BALANCE, UNPENALIZED, Study
-from meor.study.rows import UNREGULARIZED, Row
+from meor.study.row_file import OtherSettingsError, read_row, require_intact, row_path, write_row
+from meor.study.rows import ENDPOINTS, UNREGULARIZED, Row
 
 MARK = "study.yaml"
 """Lies in the folder of runs; a worker that does not see it looks at another disk."""
 
-ROW_FORMAT = 1
+Say = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Task:
 
     @property
     def row_file(self) -> Path:
-        return self.folder.with_name(f"{self.folder.name}.json")
+        return row_path(self.folder)
 
     @property
     def balance_file(self) -> Path:
@@ -66,6 +66,14 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Weight:
+    """What multiplies a penalty, and from which update on."""
+
+    coefficient: float | None
+    begins: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """A row, or the reason why there is none."""
 
@@ -74,39 +82,61 @@ class Outcome:
     failure: str | None
     seconds: float
     reused: bool = False
+    remarks: tuple[str, ...] = ()  # what was damaged and made again
 
 
 def run_cell(task: Task) -> Outcome:
     """Make a cell; whatever goes wrong becomes a sentence, so that the rest of the study goes on."""
     began = time.monotonic()
+    said: list[str] = []
     try:
-        row = finished(task)
+        row = _still_good(task, said.append)
         reused = row is not None
-        return Outcome(task.cell, row or _made(task), None, time.monotonic() - began, reused)
+        row = row or _made(task, said.append)
+        return Outcome(task.cell, row, None, time.monotonic() - began, reused, tuple(said))
     except MeorError as error:
         failure = str(error)
     except Exception as error:
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
         last = traceback.extract_tb(error.__traceback__)[-1]
         failure = f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})"
-    return Outcome(task.cell, None, failure, time.monotonic() - began)
+    return Outcome(task.cell, None, failure, time.monotonic() - began, remarks=tuple(said))
 
 
 def finished(task: Task) -> Row | None:
     """The row of a cell that was made before, by the same settings; finished cells are never redone."""
     if not task.row_file.is_file():
         return None
-    stored = read_json(task.row_file)
-    if not isinstance(stored, dict) or stored.get("format") != ROW_FORMAT:
-        raise StudyError(f"{task.row_file} is no row of a study. Remove it to make its run again.")
-    if stored["settings"] != _settings(task):
-        raise StudyError(
+    row, settings = read_row(task.row_file)
+    if settings != _settings(task):
+        raise OtherSettingsError(
             f"{task.folder} was made with other settings. Name another --out, or remove that folder."
         )
     # Studies may share a folder of runs; the row is this study's.
-    return Row(**{**stored["row"], "study": task.plan.study})
+    return replace(row, study=task.plan.study)
 
 
-def _made(task: Task) -> Row:
+def _still_good(task: Task, say: Say) -> Row | None:
+    """As `finished`, and its run is undamaged; a row or run that is damaged is said, and made again."""
+    try:
+        row = finished(task)
+        if row is not None:
+            require_intact(task.runs, row, task.cell.split)
+    except OtherSettingsError:
+        raise
+    except MeorError as error:
+        say(f"{task.cell.name} is made again: {error}")
+        return None
+    if row is not None and task.cell.multiple is not None and read_balance(task.balance_file) is None:
+        try:
+            _weight(task, _opened(task.cell.stream, task.data_dir), say)
+        except MeorError as error:  # the row needs it no more
+            say(f"{task.balance_file} cannot be made again: {error}")
+    return row
+
+
+def _made(task: Task, say: Say) -> Row:
     if not (task.runs / MARK).is_file():
         raise StudyError(
             f"{task.runs} is not visible here. Workers on other machines need the study's folder, the data "
@@ -114,38 +144,38 @@ def _made(task: Task) -> Row:
         )
     stream = _opened(task.cell.stream, task.data_dir)
     task.folder.parent.mkdir(parents=True, exist_ok=True)
-    coefficient = _coefficient(task, stream)
-    if coefficient == 0.0 and task.cell.multiple is not None:
-        return _inactive(task, stream)
-    return _run(task, stream, coefficient)
+    weight = _weight(task, stream, say)
+    if weight.coefficient == 0.0 and task.cell.multiple is not None:
+        return _inactive(task, stream, say)
+    return _run(task, stream, weight, say)
 
 
-def _inactive(task: Task, stream: Stream) -> Row:
+def _inactive(task: Task, stream: Stream, say: Say) -> Row:
     """Every multiple of a balanced coefficient of 0 is one and the same run: made once, as multiple 1."""
     one = replace(task, cell=replace(task.cell, multiple=1.0))
     with FileLock(one.folder.with_name(f"{one.folder.name}.lock")):
-        row = finished(one) or _run(one, stream, 0.0)
+        # What is wrong with this very cell was said when it was looked at first.
+        row = _still_good(one, say if one.cell != task.cell else len) or _run(one, stream, Weight(0.0), say)
     if task.cell == one.cell:
         return row
     return _kept(task, replace(row, multiple=task.cell.multiple))
 
 
-def _run(task: Task, stream: Stream, coefficient: float | None) -> Row:
-    config = task.cell.config(task.plan, coefficient)
-    endpoints = _brought_to_the_end(task, config, stream)
-    row = _kept(task, _row(task, stream, endpoints, coefficient or 0.0))
+def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
+    config = task.cell.config(task.plan, weight.coefficient, weight.begins)
+    endpoints = _brought_to_the_end(task, config, stream, say)
+    row = _kept(task, _row(task, stream, endpoints, weight.coefficient or 0.0))
     if not task.keep_weights and task.cell.method != "replay":
         drop_weights(task.folder)
     return row
 
 
 def _kept(task: Task, row: Row) -> Row:
-    content = {"format": ROW_FORMAT, "settings": _settings(task), "row": asdict(row)}
-    commit_file(Disk(), task.row_file, to_json(content))
+    write_row(task.row_file, row, _settings(task))
     return row
 
 
-def _brought_to_the_end(task: Task, config: Config, stream: Stream) -> dict[str, Any]:
+def _brought_to_the_end(task: Task, config: Config, stream: Stream, say: Say) -> dict[str, Any]:
     resources = Resources(
         threads=1,
         memory=task.memory,
@@ -155,30 +185,38 @@ def _brought_to_the_end(task: Task, config: Config, stream: Stream) -> dict[str,
     )
     if not is_run(task.folder):
         return start(config, task.folder, stream=stream, resources=resources)
-    if RunView.open(task.folder).config != config:
+    try:
+        begun = RunView.open(task.folder).config
+    except MeorError as error:  # a cell's settings are known, so even these can be made again
+        say(f"{task.cell.name} is made again from its beginning: {error}")
+        return start(config, task.folder, stream=stream, resources=resources, force=True)
+    if begun != config:
         raise StudyError(
             f"{task.folder} was begun with other settings. Name another --out, or remove that folder."
         )
     return resume(task.folder, stream=stream, resources=resources)
 
 
-def _coefficient(task: Task, stream: Stream) -> float | None:
+def _weight(task: Task, stream: Stream, say: Say) -> Weight:
     """What multiplies the penalty: a given number, or a multiple of the pair's balanced coefficient."""
     cell = task.cell
     if cell.method in UNPENALIZED:
-        return None
+        return Weight(None)
     if cell.coefficient is not None:
-        return cell.coefficient
+        return Weight(cell.coefficient)
     if not is_run(task.replay_folder):
         raise StudyError(f"{cell.name} starts from {cell.replay.name}, which failed.")
-    found = kept_balance(task.balance_file, RunView.open(task.replay_folder), stream, cell.method)
-    return float((cell.multiple or 1.0) * found.coefficient)
+    found = kept_balance(task.balance_file, RunView.open(task.replay_folder), stream, cell.method, say)
+    if found.is_inactive:
+        return Weight(0.0)
+    return Weight(float((cell.multiple or 1.0) * found.coefficient), found.update)
 
 
 def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: float) -> Row:
     cell, view = task.cell, RunView.open(task.folder)
     named = endpoints[cell.split]
-    values = {name: named[name]["value"] for name in ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")}
+    values = {name: named[name]["value"] for name in ENDPOINTS}
+    partial = {name: whole for name in ENDPOINTS if (whole := overall(named[name])).partial}
     rule = UNREGULARIZED if cell.method in UNPENALIZED else BALANCE
     if cell.coefficient is not None:
         rule = repr(cell.coefficient)
@@ -198,21 +236,9 @@ def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: flo
         multiple=cell.multiple,
         reference_hash=reference_hash(view, stream),
         run=cell.name,
+        **{f"{name}_existing": whole.value for name, whole in partial.items()},
+        existing_cells=", ".join(f"{name} {whole.counted}" for name, whole in partial.items()) or None,
     )
-
-
-def active_share(view: RunView, stream: Stream) -> float | None:
-    """The share of active records among the eligible ones of all updates, at each update's final weights."""
-    active = eligible = 0
-    for update in stream.updates:
-        name = f"{update_name(update)}/{RECORDS}"
-        if not view.has(name):
-            return None
-        table = pq.ParquetFile(view.verified(name), memory_map=False).read(["excess", "active"])
-        flags, excess = table["active"].to_pylist(), table["excess"].to_pylist()
-        eligible += sum(value is not None and not math.isnan(value) for value in excess)
-        active += sum(bool(flag) for flag in flags)
-    return active / eligible if eligible else 0.0
 
 
 def drop_weights(folder: Path) -> None:

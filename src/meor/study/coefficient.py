@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from meor.errors import RunError
-from meor.objective.balance import Balance
-from meor.run.checkpoint import read_json, to_json
-from meor.run.method import BALANCED_AT, balanced
+from meor.errors import MeorError
+from meor.objective.balance import Balance, most_telling
+from meor.run.method import balanced
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.rows import Group
+from meor.study.sealed import read_sealed, sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +28,38 @@ class KeptBalance:
 
 
 def read_balance(path: Path) -> Balance | None:
+    """None where nothing is kept, or where what is kept is damaged."""
     try:
-        return Balance(**read_json(path)) if path.is_file() else None
-    except (TypeError, RunError):
-        return None  # not one of ours: it costs a few seconds to make it again, no result
+        return Balance(**read_sealed(path)) if path.is_file() else None
+    except (TypeError, MeorError):
+        return None
 
 
-def kept_balance(path: Path, replay: RunView, stream: Stream, method: str) -> Balance:
-    """The balance at the pair's replay model after update 1, made once and kept beside the runs."""
+def kept_balance(
+    path: Path, replay: RunView, stream: Stream, method: str, say: Callable[[str], object] = lambda _: None
+) -> Balance:
+    """The balance at the first update of the pair's replay run that has enough to balance by (decision 34).
+
+    Made once and kept beside the runs. Where no update has enough, its coefficient is 0.
+    """
     kept = read_balance(path)
     if kept is not None:
         return kept
+    if path.is_file():
+        say(f"{path} was changed, is damaged, or is an earlier version's; it is made again")
     config = replay.config.model_copy(update={"method": method})
-    found = balanced(config, stream, replay.model(BALANCED_AT))
-    _write_whole(path, to_json(asdict(found)))
+    asked: list[Balance] = []
+    for update in stream.updates:
+        asked.append(balanced(config, stream, update, replay.model))
+        if not asked[-1].is_inactive:
+            break
+    found = most_telling(asked)
+    write_balance(path, found)
     return found
+
+
+def write_balance(path: Path, balance: Balance) -> None:
+    _write_whole(path, sealed(asdict(balance)))
 
 
 def _write_whole(path: Path, content: bytes) -> None:

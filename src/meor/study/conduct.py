@@ -16,7 +16,7 @@ from meor.errors import MeorError, StudyError
 from meor.evaluation.rank import DEFAULT_MEMORY
 from meor.run.checkpoint import to_json
 from meor.run.disk import Disk, commit_file
-from meor.run.validated import MULTIPLES
+from meor.run.validated import end_of_grid
 from meor.stream.registry import check_there
 from meor.study.cell import MARK, Outcome, Task, finished
 from meor.study.coefficient import KeptBalance, read_balance
@@ -29,11 +29,13 @@ from meor.study.pairing import (
     method_cells,
     replay_cells,
     selection_cells,
+    trial_cells,
     validated_cells,
 )
 from meor.study.plan import VALIDATED, Study
-from meor.study.rows import RUNS, Row, write_rows
-from meor.study.selection import Choice, choose
+from meor.study.results import Results
+from meor.study.rows import RUNS, Row, rows_file
+from meor.study.selection import Choice, choose, next_multiple
 
 RUNS_FOLDER = "runs"
 BALANCES = "balances.json"
@@ -47,8 +49,8 @@ class Observer:
     def stage(self, name: str, cells: int, total: int) -> None:
         """A stage begins, perhaps with no cell left to make.
 
-        `total` is how many cells the whole study has: at most so many until its last stage begins, which
-        knows the multiples that were chosen and the pairs that failed.
+        `total` is how many cells the whole study has. Before its last stage begins, which knows the multiples
+        that were chosen and the pairs that failed, it is a guess: larger multiples may be tried.
         """
 
     def cell(self, outcome: Outcome) -> None:
@@ -106,7 +108,7 @@ class _Conductor:
         self, plan: Study, out: Path, executor: Executor, means: Means, observer: Observer, keep: Keep
     ) -> None:
         self.plan, self.out, self.executor, self.means, self.observer = plan, out, executor, means, observer
-        self.keep = keep
+        self.keep, self.results = keep, Results(out)
         self.runs = (means.runs or out / RUNS_FOLDER).absolute()
         self.rows: dict[Cell, Row] = {}
         self.choices: tuple[Choice, ...] = ()
@@ -120,9 +122,11 @@ class _Conductor:
         for stream in self.plan.stream:
             if stream in needed:
                 check_there(stream, data_dir=self.means.data_dir)
-        for folder in (self.out, self.runs):
-            folder.mkdir(parents=True, exist_ok=True)
-            commit_file(Disk(), folder / MARK, self.plan.to_yaml().encode())
+        for problem in self.results.problems():
+            self.observer.say(problem)
+        self.runs.mkdir(parents=True, exist_ok=True)
+        commit_file(Disk(), self.runs / MARK, self.plan.to_yaml().encode())
+        self.results.replace({MARK: self.plan.to_yaml().encode()})
         try:
             self._stages(first, second)
         except KeyboardInterrupt:
@@ -140,6 +144,10 @@ class _Conductor:
 
     def _stages(self, first: Sequence[Cell], second: Sequence[Cell]) -> None:
         if all(cell in self.rows for cell in (*first, *second)):
+            while more := self._larger():
+                self._recall(more)
+                if not all(cell in self.rows for cell in more):
+                    break
             self.choices = self._choices()
             self._recall(self._validated())
         rule = VALIDATED in self.plan.coefficient_rule
@@ -151,11 +159,24 @@ class _Conductor:
             self._stage("methods", ready, len(first) + len(ready) + later)
         if rule:
             self._write_part()
+            made = {*first, *ready}
+            while more := [cell for cell in self._larger() if cell not in made]:
+                made |= {*more}
+                self._stage("larger multiples", more, len(made) + later)
             self.choices = self._choices()
             self._tell(self.choices)
-            made = {*first, *ready}
             third = [cell for cell in self._validated() if cell not in made and self._has_replay(cell)]
             self._stage("validated", third, len(made) + len(third))
+
+    def _larger(self) -> list[Cell]:
+        """Selection goes beyond its first multiples while they are better, a multiple at a time."""
+        rows = [row for cell, row in self.rows.items() if cell.split == VALID]
+        return [
+            cell
+            for choice in self._choices()
+            if (multiple := next_multiple(rows, choice)) is not None
+            for cell in trial_cells(self.plan, choice.group, choice.method, multiple)
+        ]
 
     def _validated(self) -> list[Cell]:
         return validated_cells(self.plan, {(each.group, each.method): each.multiple for each in self.choices})
@@ -169,9 +190,8 @@ class _Conductor:
 
     def _written(self) -> Findings:
         rows = rows_of_the_study(self.plan, self.rows, self._validated())
-        write_rows(self.out / RUNS, rows)
         balances = self._balances()
-        self._write_remarks(balances)
+        self.results.replace({RUNS: rows_file(rows), **self._remarks(balances)})
         failures = dict(sorted(self.failures.items())) | dict(sorted(self.consequences.items()))
         found = Findings(self.plan, rows, self.choices, balances, failures)
         self.keep(found)
@@ -179,13 +199,14 @@ class _Conductor:
 
     def _stage(self, name: str, cells: Sequence[Cell], total: int) -> None:
         self.observer.stage(name, len(cells), total)
-        if not cells:
-            return
-        for outcome in self.executor.outcomes([self._task(cell) for cell in cells]):
+        for outcome in self.executor.outcomes([self._task(cell) for cell in cells]) if cells else ():
+            for remark in outcome.remarks:
+                self.observer.say(remark)
             self.observer.cell(outcome)
             if outcome.row is not None:
                 self.rows[outcome.cell] = outcome.row
             else:
+                self.rows.pop(outcome.cell, None)  # of an earlier call, and its run is damaged since
                 self.failures[outcome.cell.name] = outcome.failure or "no reason was given."
 
     def _task(self, cell: Cell) -> Task:
@@ -228,11 +249,8 @@ class _Conductor:
                     f"{choice.group}: no multiple of {choice.method} kept A_TN on validation facts; "
                     "coefficient 0"
                 )
-            elif choice.multiple == MULTIPLES[-1]:
-                self.observer.say(
-                    f"{choice.group}: {choice.method} takes the largest multiple on offer, "
-                    f"{choice.multiple:g}; a larger one may give more"
-                )
+            elif told := end_of_grid(choice.multiple, choice.candidates):
+                self.observer.say(f"{choice.group}: {choice.method} takes {told}")
 
     def _balances(self) -> tuple[KeptBalance, ...]:
         """What each pair's coefficients were made from; those of selection pairs count as well."""
@@ -248,16 +266,11 @@ class _Conductor:
                 found[path] = KeptBalance(cell.group, cell.seed, cell.method, kept)
         return tuple(found.values())
 
-    def _write_remarks(self, balances: Sequence[KeptBalance]) -> None:
+    def _remarks(self, balances: Sequence[KeptBalance]) -> dict[str, bytes | None]:
         """Beside the rows: what coefficients were made from, and which cells failed; absent if nothing."""
         remarks = {
             BALANCES: [asdict(each) for each in balances],
             SELECTION: [asdict(each) for each in self.choices],
             FAILURES: {**self.failures, **self.consequences},
         }
-        for name, content in remarks.items():
-            path = self.out / name
-            if content:
-                commit_file(Disk(), path, to_json(content))
-            else:
-                path.unlink(missing_ok=True)
+        return {name: to_json(content) if content else None for name, content in remarks.items()}

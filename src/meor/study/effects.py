@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from meor.errors import StudyError
 from meor.evaluation import calibration_grid
 from meor.objective.variants import VARIANTS
 from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
-from meor.study.rows import IDENTITY_TOLERANCE, Group, Row, select
+from meor.study.rows import ENDPOINTS, IDENTITY_TOLERANCE, Group, Row, select
 
 MARGIN = calibration_grid.MARGIN
 """Preservation: the lower bound stays above -MARGIN."""
@@ -23,7 +23,7 @@ MARGIN = calibration_grid.MARGIN
 REDUCTION = "D_MCI"
 """Its effect is a reduction: comparator minus method, so that up is good everywhere."""
 
-EFFECTS = ("H_cur", "H_old", REDUCTION, "A_TN", "A_QN")
+EFFECTS = ENDPOINTS
 PRESERVED = ("H_old", "A_TN")
 
 
@@ -42,6 +42,7 @@ class Effect:
     interval: Interval  # two-sided 95 % t
     bca: Interval  # two-sided 95 % bias-corrected accelerated bootstrap
     p_value: float  # one-sided, against "no improvement"
+    partial: bool = False  # over the cells that exist, of an endpoint that is undefined
 
     @property
     def wins(self) -> int:
@@ -99,6 +100,7 @@ class Level:
     values: tuple[float, ...]
     mean: float
     interval: Interval | None  # None for a single run
+    partial: bool = False  # over the cells that exist, of an endpoint that is undefined
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ def compare(rows: Sequence[Row], group: Group, rule: str, method: str, comparato
         values = [_difference(name, ours[pair], theirs[pair]) for pair in pairs]
         defined = [value for value in values if value is not None]
         if len(defined) == len(pairs):
-            effects[name] = effect(name, defined)
+            partial = any(row.is_partial(name) for pair in pairs for row in (ours[pair], theirs[pair]))
+            effects[name] = replace(effect(name, defined), partial=partial)
     return Comparison(
         group,
         rule,
@@ -177,9 +180,10 @@ def levels(rows: Sequence[Row], group: Group, rule: str, method: str) -> MethodL
     pairs = tuple(sorted(found))
     built: dict[str, Level] = {}
     for name in EFFECTS:
-        values = [value for pair in pairs if (value := found[pair].endpoint(name)) is not None]
+        values = [value for pair in pairs if (value := found[pair].shown(name)) is not None]
         if len(values) == len(pairs):
-            built[name] = level(name, values)
+            partial = any(row.is_partial(name) for row in found.values())
+            built[name] = replace(level(name, values), partial=partial)
     coefficient = math.fsum(found[pair].coefficient for pair in pairs) / len(pairs)
     return MethodLevels(group, rule, method, pairs, built, coefficient, _mean_share(found.values()))
 
@@ -217,7 +221,7 @@ def _reference(row: Row) -> str | None:
 
 
 def _difference(name: str, ours: Row, theirs: Row) -> float | None:
-    a, b = ours.endpoint(name), theirs.endpoint(name)
+    a, b = ours.shown(name), theirs.shown(name)
     if a is None or b is None:
         return None
     return b - a if name == REDUCTION else a - b

@@ -7,11 +7,12 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from meor.run.disk import Disk, commit_file
+from meor.escape import csv_cell
 from meor.study.effects import Comparison, adjusted
 from meor.study.paired_tables import comparisons
 from meor.study.pairing import groups
 from meor.study.plan import Study
+from meor.study.results import Results
 from meor.study.rows import Row
 
 EFFECTS_FILE = "effects.csv"
@@ -30,7 +31,7 @@ COLUMNS = (
         "losses",
         "preserved",
     ),
-    *("active_share", "comparator_active_share", "holm_p"),
+    *("active_share", "comparator_active_share", "holm_p", "cells"),
 )
 
 
@@ -44,8 +45,8 @@ def write_effects(folder: Path, plan: Study, rows: Sequence[Row], *, holm: bool 
             family = comparisons(plan, rows, group, rule)
             p_values = adjusted(family) if holm else [None] * len(family)
             for each, holm_p in zip(family, p_values, strict=True):
-                writer.writerows(_lines(each, holm_p))
-    commit_file(Disk(), folder / EFFECTS_FILE, buffer.getvalue().encode())
+                writer.writerows(map(csv_cell, line) for line in _lines(each, holm_p))
+    Results(folder).replace({EFFECTS_FILE: buffer.getvalue().encode()})
 
 
 def _lines(each: Comparison, holm_p: float | None) -> Iterator[tuple[object, ...]]:
@@ -57,4 +58,6 @@ def _lines(each: Comparison, holm_p: float | None) -> Iterator[tuple[object, ...
         counts = (found.wins, found.ties, found.losses, "yes" if found.preserved else "no")
         bounds = (found.mean, found.lower, *ends, found.p_value)
         last = holm_p if name == "H_cur" and holm_p is not None else ""
-        yield (*place, each.method, each.comparator, name, len(each.pairs), *bounds, *counts, *shares, last)
+        over = "existing" if found.partial else "all"
+        compared = (each.method, each.comparator, name, len(each.pairs))
+        yield (*place, *compared, *bounds, *counts, *shares, last, over)

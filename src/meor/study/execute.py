@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from meor.errors import ConfigError, StudyError
-from meor.study.cell import Outcome, Task, run_cell
+from meor.study.cell import Outcome, Task
+from meor.study.worker import make_cell
 
 ATTEMPTS = 3
 """How often a cell whose process was killed is tried before it counts as failed."""
@@ -35,7 +36,7 @@ class Serial:
     workers = 1
 
     def outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        return map(run_cell, tasks)
+        return map(make_cell, tasks)
 
 
 class Processes:
@@ -71,7 +72,7 @@ class Processes:
                 batch_size=1,
                 pre_dispatch="all",
                 return_as="generator_unordered",
-            )(delayed(run_cell)(task) for task in tasks)
+            )(delayed(make_cell)(task, os.getpid()) for task in tasks)
         try:
             yield from found
         except (KeyboardInterrupt, GeneratorExit):
@@ -115,7 +116,7 @@ class Dask:
 
         # pure=False: a cell is its files, not its arguments. Dask moves a dead worker's cells elsewhere.
         pending = {
-            self.client.submit(run_cell, task, pure=False, retries=ATTEMPTS - 1): task for task in tasks
+            self.client.submit(make_cell, task, pure=False, retries=ATTEMPTS - 1): task for task in tasks
         }
         for future in as_completed(list(pending), loop=self.client.loop):  # type: ignore[no-untyped-call]
             task = pending[future]

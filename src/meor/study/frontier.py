@@ -56,7 +56,7 @@ def frontier_points(rows: Sequence[Row], group: Group, method: str) -> list[Fron
         runs = _runs(rows, group, method, multiple)
         pairs = tuple(sorted(runs))
         values = {
-            name: [value for pair in pairs if (value := runs[pair].endpoint(name)) is not None]
+            name: [value for pair in pairs if (value := runs[pair].shown(name)) is not None]
             for name in ("H_cur", "A_TN")
         }
         if pairs and all(len(each) == len(pairs) for each in values.values()):
@@ -118,7 +118,7 @@ def curves(rows: Sequence[Row], group: Group, method: str) -> dict[int, list[Poi
         here = [runs[multiple][pair] for multiple in grid if pair in runs[multiple]]
         for row in here[1:]:
             check_pair(row, start)
-        points = [(row.A_TN, row.H_cur) for row in here]
+        points = [(row.shown("A_TN"), row.shown("H_cur")) for row in here]
         if len(here) == len(grid) and all(a is not None and h is not None for a, h in points):
             found[pair] = points  # type: ignore[assignment]
     return found

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
+from meor.escape import file_name as safe_name
+from meor.host import HOSTS
+from meor.study.control import NAMES, control_notes
 from meor.study.effects import MARGIN, Comparison, TooFewPairsError, adjusted, compare, levels
 from meor.study.pairing import groups
 from meor.study.paper import PaperTable, paper_tables
@@ -12,15 +16,6 @@ from meor.study.rows import Group, Row
 from meor.study.table import OURS, PAPER, Kind, StudyTable, Value
 
 METHOD = "meor"
-NAMES = {
-    "replay": "Replay",
-    "calibration": "Persistent calibration",
-    "mmr": "MMR",
-    "uor": "UOR",
-    "shuffled": "Shuffled",
-    "uncentered": "Uncentered",
-    "meor": "MEOR",
-}
 PROPERTIES = {
     "mmr": "Smooth tail aggregation",
     "uor": "Structural matching",
@@ -64,7 +59,12 @@ def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) ->
         f"Endpoints: {group} ({rule})",
         columns,
         tuple(lines),
-        ("Endpoints and coefficients are means over pairs.", ACTIVE, SOURCE),
+        (
+            "Endpoints and coefficients are means over pairs.",
+            ACTIVE,
+            SOURCE,
+            *control_notes(rows, [group], rule, plan.methods),
+        ),
     )
 
 
@@ -109,7 +109,7 @@ def effects_table(
         f"{_head_name(plan)} minus comparator: {group} ({rule})",
         columns,
         tuple(lines),
-        _notes(holm),
+        (*_notes(holm), *control_notes(rows, [group], rule, plan.methods)),
     )
 
 
@@ -138,7 +138,7 @@ def ablation_table(
         f"Ablations: {group} ({rule})",
         {**columns, **_holm_column(holm)},
         tuple(lines),
-        _notes(holm),
+        (*_notes(holm), *control_notes(rows, [group], rule, plan.methods)),
     )
 
 
@@ -158,19 +158,34 @@ def transfer_table(
     found = {each.group: each for each in family}
     lines: list[tuple[Value, ...]] = []
     for group in mine:
-        where = f"{group.stream} {group.host}-{group.backbone}"
+        where = f"{Path(group.stream).name} {group.host}-{group.backbone}"
         if group in found:
             lines.append((where, OURS, *_transferred(found[group]), *adjusted_p[group]))
         cells = printed.get(f"{group.stream} {group.host} {group.backbone}")
         if cells is not None:
             unstated = (None for _ in _holm_column(holm))
             lines.append((where, PAPER, *cells[:3], None, None, *cells[3:], None, None, 8, *unstated))
+    if found:
+        lines += _hosts_to_come(plan, printed, len(_holm_column(holm)))
     columns: dict[str, Kind] = {"Stream, host, backbone": "text", "source": "text", "ΔH_cur": "effect"}
     columns |= dict.fromkeys(("95 % low", "high", "BCa low", "BCa high"), "bound")
     columns |= {"W/T/L": "count", "ΔA_TN": "effect", "ΔA_TN LB": "bound", "A_TN preserved": "count"}
     columns |= {"active": "level", "pairs": "count", **_holm_column(holm)}
     title = f"{_head_name(plan)} minus replay ({preset}, {rule})"
-    return StudyTable(f"transfer-{preset}-{rule}", title, columns, tuple(lines), _notes(holm))
+    notes = (*_notes(holm), *control_notes(rows, mine, rule, plan.methods))
+    return StudyTable(f"transfer-{preset}-{rule}", title, columns, tuple(lines), notes)
+
+
+def _hosts_to_come(
+    plan: Study, printed: Mapping[str, tuple[str, ...]], more: int
+) -> Iterator[tuple[Value, ...]]:
+    """The paper's rows of hosts that are not there yet, below an empty one of ours."""
+    for key, cells in printed.items():
+        stream, host, backbone = key.split()
+        if host not in HOSTS and any(is_stream(each, stream) for each in plan.stream):
+            where, unstated = f"{stream} {host}-{backbone}", (None,) * more
+            yield (where, OURS, *(None,) * 11, *unstated)
+            yield (where, PAPER, *cells[:3], None, None, *cells[3:], None, None, 8, *unstated)
 
 
 def _transferred(each: Comparison) -> tuple[Value, ...]:
@@ -238,5 +253,4 @@ def is_stream(stream: str, printed: str | None) -> bool:
 
 
 def file_name(name: str, group: Group, rule: str) -> str:
-    stream = "".join(c if c.isalnum() or c in ".-_" else "-" for c in group.stream.rsplit("/", 1)[-1])
-    return f"{name}-{stream}-{group.host}-{group.backbone}-{group.preset}-{rule}"
+    return f"{name}-{safe_name(Path(group.stream).name)}-{group.host}-{group.backbone}-{group.preset}-{rule}"

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from meor.host.base import Update
+from meor.host.initialise import rows_sha256
 from meor.host.training import Training
-from meor.objective.balance import RECORDS
 from meor.objective.comparison import sample_records
 from meor.objective.variants import VARIANTS
 from meor.run.config import Config
-from meor.run.layout import MODEL, update_name
-from meor.run.prepare import buffer_of, host_of, refine_plan
+from meor.run.layout import LOG, MODEL, update_name
+from meor.run.pair import UNSHARED
+from meor.run.prepare import buffer_of, grown, host_of, refine_plan
 from meor.run.records_file import comparison_of
-from meor.run.validated import MULTIPLES
+from meor.run.validated import ALWAYS, MULTIPLES
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.plan import BALANCE, UNPENALIZED, VALIDATED, Study, folder_name
 from meor.study.rows import Group
 
 TEST, VALID = "test", "valid"
+HASHED = 64
+"""Occurrences of an update whose references are hashed."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,17 +63,18 @@ class Cell:
         """The run of the pair that the others start from."""
         return replace(self, method="replay", multiple=None, coefficient=None)
 
-    def config(self, plan: Study, coefficient: float | None = None) -> Config:
-        return plan.config(
+    def config(self, plan: Study, coefficient: float | None = None, begins: int = 1) -> Config:
+        config = plan.config(
             self.stream,
             self.backbone,
             self.host,
             self.preset,
             self.method,
             self.seed,
-            split=self.split,
             coefficient=coefficient,
+            coefficient_from=begins,
         )
+        return config.for_selection() if self.split == VALID else config
 
 
 def groups(plan: Study) -> list[Group]:
@@ -105,14 +109,21 @@ def method_cells(plan: Study) -> list[Cell]:
     return found
 
 
-def selection_cells(plan: Study) -> list[Cell]:
+def selection_cells(plan: Study, multiples: Sequence[float] = MULTIPLES[:ALWAYS]) -> list[Cell]:
     """Runs on pairs outside the study, judged on validation facts only (decision 34)."""
     return [
-        replace(_cell(group, seed, method), multiple=multiple, split=VALID)
+        cell
         for group in groups(plan)
-        for seed in plan.selection_seeds
         for method in plan.penalized
-        for multiple in MULTIPLES
+        for multiple in multiples
+        for cell in trial_cells(plan, group, method, multiple)
+    ]
+
+
+def trial_cells(plan: Study, group: Group, method: str, multiple: float) -> list[Cell]:
+    """One multiple of a method, on every pair that chooses."""
+    return [
+        replace(_cell(group, seed, method), multiple=multiple, split=VALID) for seed in plan.selection_seeds
     ]
 
 
@@ -150,19 +161,20 @@ def input_hash(view: RunView, stream: Stream) -> str:
     """sha256 of what the runs of a pair share.
 
     Read: the run's settings but method and coefficient, the sha256 of its base's weights, the stream's
-    content. Made again from these by the code that trains: each update's replay buffer, and every step of
-    every pass, facts in their order and their negatives.
+    content, and, as it was logged when it ran, the sha256 of each update's initial rows. Made again from
+    these by the code that trains: each update's replay buffer, and every step of every pass, facts in their
+    order and their negatives.
     """
     config = view.config
-    unshared = {"method", "coefficient", "coefficient_rule", "stream", "data_dir", "base_model"}
-    shared = config.model_dump(mode="json", exclude=unshared)
+    shared = config.model_dump(mode="json", exclude={*UNSHARED, "stream", "data_dir", "base_model"})
     digest = hashlib.sha256(json.dumps(shared, sort_keys=True, allow_nan=False).encode())
     digest.update(stream.content_hash().encode())
     digest.update(view.manifest["sha256"][f"{update_name(0)}/{MODEL}"].encode())
-    host, plan = host_of(config), refine_plan(config)
+    host, plan, rows = host_of(config), refine_plan(config), _initial_rows(view)
     for number in stream.updates:
         update = Update.of(stream, number, buffer_of(config, stream, number))
         digest.update(np.ascontiguousarray(update.replay.fact).tobytes())
+        digest.update((rows.get(number) or _made_again(view, update)).encode())
         Training.begin(host, view.model(number), update, plan)
         for pass_number in range(plan.passes):
             steps = host.steps(pass_number)
@@ -171,6 +183,21 @@ def input_hash(view: RunView, stream: Stream) -> str:
                 for part in (step.batch.fact, step.batch.negative, step.batch.replaced, step.replay):
                     digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
+
+
+def _initial_rows(view: RunView) -> dict[int, str]:
+    """By update, what the run logged when it was grown; one that was stopped may say it twice."""
+    view.verified(LOG)
+    return {
+        int(event["update"]): str(event["rows_sha256"])
+        for event in view.events()
+        if event.get("event") == "grown" and "rows_sha256" in event
+    }
+
+
+def _made_again(view: RunView, update: Update) -> str:
+    """Initial rows whose line a power cut took from the log."""
+    return rows_sha256(grown(view.config, view.model(update.number - 1), update, view.model(0)), update)
 
 
 def reference_hash(view: RunView, stream: Stream) -> str | None:
@@ -186,7 +213,7 @@ def reference_hash(view: RunView, stream: Stream) -> str | None:
     for update in stream.updates:
         references = comparison_of(config, stream, update, buffer_of(config, stream, update).fact).references
         cohort = references.cohort
-        drawn = references.draw(sample_records(cohort, RECORDS)).id
+        drawn = references.draw(sample_records(cohort, HASHED)).id
         for part in (cohort.n_newcomers, cohort.n_pool, cohort.scale, drawn):
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()

@@ -8,7 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -20,10 +19,11 @@ from pydantic import (
 )
 
 from meor.errors import ConfigError
+from meor.escape import file_name
 from meor.run.config import Config, Method
 from meor.run.explain import explain
 from meor.run.validated import TRIAL_SEED_OFFSET
-from meor.run.yaml_file import read_yaml
+from meor.run.yaml_file import read_yaml, to_yaml
 
 PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier")
 UNPENALIZED = ("replay", "calibration")
@@ -42,6 +42,7 @@ _OWNED = {
     "preset": _OR_OPTION.format("preset", "preset"),
     "seed": _BESIDE.format("first_seed"),
     "coefficient": _OR_OPTION.format("coefficient_rule", "rule"),
+    "coefficient_from": "leave it out; a coefficient acts from the update on that decides it",
     "coefficient_rule": _OR_OPTION.format("coefficient_rule", "rule"),
     "evaluation.split": "leave it out; test facts judge runs, validation facts choose multiples",
 }
@@ -86,7 +87,7 @@ class _MisfitError(ValueError):
 
 def folder_name(stream: str) -> str:
     """Under which name the runs of a stream lie."""
-    return re.sub(r"[^\w.-]+", "-", Path(stream).name) or "stream"
+    return file_name(Path(stream).name) or "stream"
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)]
@@ -215,14 +216,14 @@ class Study(BaseModel):
         method: str,
         seed: int,
         *,
-        split: str = "test",
         coefficient: float | None = None,
+        coefficient_from: int = 1,
     ) -> Config:
-        """The settings of one run."""
+        """The settings of one run, judged on test facts."""
         evaluation = self.settings.get("evaluation", {})
         if not isinstance(evaluation, dict):
             raise ConfigError("evaluation is a group of settings", remedy="Set e.g. evaluation.sides")
-        evaluation = {**evaluation, "split": [split]}
+        evaluation = {**evaluation, "split": ["test"]}
         return Config.gather(
             flags={
                 **self.settings,
@@ -234,12 +235,13 @@ class Study(BaseModel):
                 "seed": seed,
                 "evaluation": evaluation,
                 "coefficient": coefficient,
+                "coefficient_from": coefficient_from,
             },
             sets=self.sets,
         )
 
     def to_yaml(self) -> str:
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        return to_yaml(self.model_dump(mode="json"))
 
 
 def _lines_of_problems(

@@ -7,8 +7,9 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from meor.run.disk import Disk, commit_file
+from meor.escape import LONGEST, clipped, csv_cell, latex, markdown, visible
 from meor.study.digits import bound, effect, level
+from meor.study.results import TABLES, Results
 from meor.study.table import Kind, StudyTable, Value
 
 MISSING = "--"
@@ -26,31 +27,30 @@ def as_text(table: StudyTable) -> str:
         for row in cells
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([table.title, "", *(line.rstrip() for line in lines), "", *table.notes]) + "\n"
+    return "\n".join([visible(table.title), "", *(line.rstrip() for line in lines), "", *table.notes]) + "\n"
 
 
 def as_markdown(table: StudyTable) -> str:
     def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+        return "| " + " | ".join(markdown(cell) for cell in cells) + " |"
 
     rule = ["---" if kind == "text" else "---:" for kind in table.columns.values()]
     body = [line(cells) for cells in _cells(table)]
-    return (
-        "\n".join([f"**{table.title}**", "", line(table.columns), line(rule), *body, "", *table.notes]) + "\n"
-    )
+    head = [f"**{markdown(table.title)}**", "", line(table.columns), line(rule)]
+    return "\n".join([*head, *body, "", *(markdown(note) for note in table.notes)]) + "\n"
 
 
 def as_latex(table: StudyTable) -> str:
     """A booktabs tabular in a table environment, the notes in its caption."""
 
     def line(cells: Iterable[str]) -> str:
-        return "    " + " & ".join(_escaped(cell) for cell in cells) + r" \\"
+        return "    " + " & ".join(latex(cell) for cell in cells) + r" \\"
 
     layout = "".join("l" if kind == "text" else "r" for kind in table.columns.values())
     return "\n".join(
         [
             r"\begin{table*}[t]",
-            rf"  \caption{{{_escaped(' '.join((table.title + '.', *table.notes)))}}}",
+            rf"  \caption{{{latex(' '.join((table.title + '.', *table.notes)))}}}",
             rf"  \label{{tab:{table.name}}}",
             r"  \centering",
             rf"  \begin{{tabular}}{{@{{}}{layout}@{{}}}}",
@@ -71,7 +71,7 @@ def as_csv(table: StudyTable) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(table.columns)
     for row in table.rows:
-        writer.writerow(["" if value is None else value for value in row])
+        writer.writerow(["" if value is None else csv_cell(value) for value in row])
     return buffer.getvalue()
 
 
@@ -84,11 +84,14 @@ FORMATS: dict[str, Callable[[StudyTable], str]] = {
 
 
 def write_tables(folder: Path, tables: Sequence[StudyTable]) -> None:
-    """Every table in every format; tables of an earlier, smaller study are replaced."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for table in tables:
-        for ending, render in FORMATS.items():
-            commit_file(Disk(), folder / f"{table.name}.{ending}", render(table).encode())
+    """Every table in every format, in a study's folder; tables of an earlier, smaller study are replaced."""
+    Results(folder).replace(
+        {
+            f"{TABLES}/{table.name}.{ending}": render(table).encode()
+            for table in tables
+            for ending, render in FORMATS.items()
+        }
+    )
 
 
 def _cells(table: StudyTable) -> list[list[str]]:
@@ -99,7 +102,9 @@ def _cells(table: StudyTable) -> list[list[str]]:
 def _shown(value: Value, kind: Kind) -> str:
     if value is None:
         return MISSING
-    return _ROUNDED.get(kind, level)(value) if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return _ROUNDED.get(kind, level)(value)
+    return clipped(visible(str(value)), LONGEST)
 
 
 _ROUNDED: dict[Kind, Callable[[float], str]] = {
@@ -110,21 +115,3 @@ _ROUNDED: dict[Kind, Callable[[float], str]] = {
     "multiple": "{:g}".format,
     "offset": "{:+.3f}".format,
 }
-
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "Δ": r"$\Delta$",
-}
-
-
-def _escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(char, char) for char in text)

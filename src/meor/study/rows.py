@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import MISSING, astuple, dataclass, fields
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from meor.errors import StudyError
+from meor.parquet import read_table
+from meor.run.table_file import UNREADABLE
+from meor.study.results import AGAIN, Results
 
 RUNS = "runs.parquet"
 UNREGULARIZED = "none"
 """The coefficient rule of methods that have no coefficient: their one run serves every rule."""
 
+ENDPOINTS = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
 IDENTITY_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One run of a study. An endpoint that is undefined on the stream is None, never 0."""
+    """One run of a study. An endpoint that is undefined on the stream is None, never 0.
+
+    Where some of its cells hold a query, their mean stands beside it, and how many they are of how many.
+    """
 
     study: str
     stream: str
@@ -42,10 +50,29 @@ class Row:
     multiple: float | None  # of the balanced coefficient; None where it is no multiple
     reference_hash: str | None  # of the reference ids the penalty used
     run: str  # the run's folder, relative to the study's
+    H_cur_existing: float | None = None  # of an undefined endpoint: the mean over the cells that exist
+    H_old_existing: float | None = None
+    D_MCI_existing: float | None = None
+    A_TN_existing: float | None = None
+    A_QN_existing: float | None = None
+    existing_cells: str | None = None  # such as "A_TN 4 of 6, A_QN 4 of 6"
 
     def endpoint(self, name: str) -> float | None:
         value: float | None = getattr(self, name)
         return value
+
+    def shown(self, name: str) -> float | None:
+        """The endpoint or, where it is undefined, the mean over the cells that exist."""
+        value = self.endpoint(name)
+        return self.endpoint(f"{name}_existing") if value is None else value
+
+    def is_partial(self, name: str) -> bool:
+        return self.endpoint(name) is None and self.shown(name) is not None
+
+    def cells_of(self, name: str) -> str:
+        """How many cells a partial endpoint is a mean of: `4 of 6`."""
+        told = (each.partition(" ") for each in (self.existing_cells or "").split(", "))
+        return next((cells for of, _, cells in told if of == name), "some")
 
     @property
     def group(self) -> Group:
@@ -78,33 +105,40 @@ _SCHEMA = pa.schema(
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """All rows at once, in the order given: equal rows make equal bytes."""
+    """All rows at once, in the order given: equal rows make equal bytes. Listed in the study's manifest."""
+    Results(path.parent).replace({path.name: rows_file(rows)})
+
+
+def rows_file(rows: Iterable[Row]) -> bytes:
+    """The bytes of `runs.parquet`."""
     checked = list(rows)
     for row in checked:
         check_identity(row)
     columns = list(zip(*(astuple(row) for row in checked), strict=True)) or [()] * len(_SCHEMA)
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
-    temporary = path.with_name(f"{path.name}.tmp")
-    try:
-        table = pa.Table.from_arrays(arrays, schema=_SCHEMA)
-        pq.write_table(table, temporary, compression="zstd", store_schema=False)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    sink = io.BytesIO()
+    table = pa.Table.from_arrays(arrays, schema=_SCHEMA)
+    pq.write_table(table, sink, compression="zstd", store_schema=False)
+    return sink.getvalue()
 
 
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a study, every one checked against the exact identity of its endpoints."""
+def read_rows(path: Path, results: Results | None = None) -> list[Row]:
+    """The rows of a study: verified, decoded, each checked against the exact identity of its endpoints."""
+    data = (results or Results(path.parent)).read(path.name)
+    if data is None:
+        raise StudyError(f"{path} cannot be read: the study has no such file yet. {AGAIN}")
+    # Columns that came later have defaults: rows of earlier studies are read as they are.
+    needed = [field.name for field in fields(Row) if field.default is MISSING]
     try:
-        table = pq.ParquetFile(path, memory_map=False).read()
-    except (pa.ArrowException, OSError) as error:
-        problem = str(error).splitlines()[0]
-        raise StudyError(f"{path} cannot be read as the runs of a study: {problem}. Make it again.") from None
-    names = [field.name for field in _SCHEMA]
-    missing = [name for name in names if name not in table.column_names]
-    if missing:
-        raise StudyError(f"{path} has no column {missing[0]}. Make it again with `meor study`.")
-    rows = [Row(**each) for each in table.select(names).to_pylist()]
+        table = read_table(path, data=data)
+        missing = [name for name in needed if name not in table.column_names]
+        if missing:
+            raise StudyError(f"{path} has no column {missing[0]}. {AGAIN}")
+        names = [name for name in _SCHEMA.names if name in table.column_names]
+        rows = [Row(**each) for each in table.select(names).to_pylist()]
+    except UNREADABLE as error:
+        problem = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise StudyError(f"{path} cannot be read as the runs of a study: {problem}. {AGAIN}") from None
     for row in rows:
         check_identity(row)
     return rows
@@ -113,7 +147,8 @@ def read_rows(path: Path) -> list[Row]:
 def check_identity(row: Row) -> None:
     """D_MCI = H_old - H_cur for each row, so paired effects add up exactly (decision 40)."""
     parts = row.H_cur, row.H_old, row.D_MCI
-    for name in ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN", "coefficient", "active_share"):
+    existing = (f"{name}_existing" for name in ENDPOINTS)
+    for name in (*ENDPOINTS, *existing, "coefficient", "active_share"):
         value = getattr(row, name)
         if value is not None and not math.isfinite(value):
             raise StudyError(f"{row.run}: {name} is {value}. Make the run again.")

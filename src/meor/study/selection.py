@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meor.errors import StudyError
-from meor.run.validated import MULTIPLES, Candidate, best_multiple
+from meor.run.validated import MULTIPLES, Candidate, best_multiple, goes_on
 from meor.study.rows import Group, Row
 
 
@@ -41,8 +41,18 @@ def choose(rows: Sequence[Row], group: Group, method: str) -> Choice:
     return Choice(group, method, chosen, unused, tuple(candidates), tuple(sorted(replay)))
 
 
+def next_multiple(rows: Sequence[Row], choice: Choice) -> float | None:
+    """The multiple to try after those a choice was made from; None where the grid ends (decision 34)."""
+    tried = choice.candidates
+    if [one.multiple for one in tried] != list(MULTIPLES[: len(tried)]) or not goes_on(tried):
+        return None  # after a failed cell the grid is as long as it is
+    if not any(row.coefficient for row in rows if row.group == choice.group and row.method == choice.method):
+        return None  # every multiple of 0 is one run
+    return MULTIPLES[len(tried)]
+
+
 def _mean(rows: Sequence[Row], name: str) -> float:
-    values = [row.endpoint(name) for row in rows]
+    values = [row.shown(name) for row in rows]  # every multiple is judged over the same cells
     defined = [value for value in values if value is not None]
     if len(defined) < len(values) or not values:
         raise StudyError(

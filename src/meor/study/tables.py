@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from meor.objective.balance import ENOUGH, RECORDS
 from meor.stream.sample import sample_note
 from meor.study.coefficient import KeptBalance
+from meor.study.control import NAMES
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.paired_tables import (
-    NAMES,
     SOURCE,
     UNADJUSTED,
     ablation_table,
@@ -22,6 +23,7 @@ from meor.study.paired_tables import (
 )
 from meor.study.pairing import groups
 from meor.study.paper import paper_tables
+from meor.study.partial import marked
 from meor.study.plan import Study
 from meor.study.rows import Group, Row
 from meor.study.table import OURS, PAPER, Kind, StudyTable, Value
@@ -37,7 +39,9 @@ def study_tables(
         found += _of_rule(plan, rows, rule, holm)
     if "frontier" in plan.tables:
         for group in groups(plan):
-            found += [frontier_table(plan, rows, group), equal_table(plan, rows, group)]
+            mine = [row for row in rows if row.group == group]
+            made = frontier_table(plan, rows, group), equal_table(plan, rows, group)
+            found += [marked(table, mine) for table in made]
     found = [_with_sample(table, plan.sample) for table in found]
     if "boundary" in plan.tables:  # it counts records, which are not sampled
         found.append(boundary_table(plan, balances))
@@ -51,35 +55,41 @@ def _with_sample(table: StudyTable, sample: int) -> StudyTable:
 def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool) -> list[StudyTable]:
     found: list[StudyTable] = []
     for group in groups(plan):
+        mine = [row for row in rows if row.group == group]
         if "absolute" in plan.tables:
-            found.append(absolute_table(plan, rows, group, rule))
+            found.append(marked(absolute_table(plan, rows, group, rule), mine))
         if "effects" in plan.tables:
-            found.append(effects_table(plan, rows, group, rule, holm=holm))
+            found.append(marked(effects_table(plan, rows, group, rule, holm=holm), mine))
         if "ablation" in plan.tables:
-            found.append(ablation_table(plan, rows, group, rule, holm=holm))
+            found.append(marked(ablation_table(plan, rows, group, rule, holm=holm), mine))
     if "transfer" in plan.tables:
-        found += [transfer_table(plan, rows, preset, rule, holm=holm) for preset in plan.preset]
+        for preset in plan.preset:
+            there = [row for row in rows if row.preset == preset]
+            found.append(marked(transfer_table(plan, rows, preset, rule, holm=holm), there))
     return found
 
 
 def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> StudyTable:
     """The paper's diagnostic: active records among those that fix the coefficient, pair by pair."""
     lines: list[tuple[Value, ...]] = [
-        (f"{kept.group}, pair {kept.pair}", OURS, NAMES[kept.method], found.active, found.records,
-         found.coefficient, found.host_norm, found.penalty_norm)
+        (f"{kept.group}, pair {kept.pair}", OURS, NAMES[kept.method], found.update, found.active,
+         found.records, found.coefficient, found.host_norm, found.penalty_norm)
         for kept in balances
         for found in (kept.balance,)
     ]  # fmt: skip
     printed = paper_tables()["boundary"]
     if any(is_stream(stream, printed.stream) for stream in plan.stream):
         lines += [
-            (str(printed.stream), PAPER, NAMES[method], *cells, None, None, None)
+            (str(printed.stream), PAPER, NAMES[method], None, *cells, None, None, None)
             for method, cells in printed.rows.items()
         ]
     columns: dict[str, Kind] = {"Where": "text", "source": "text", "Method": "text"}
-    columns |= {"active": "count", "records": "count"}
+    columns |= {"update": "count", "active": "count", "records": "count"}
     columns |= dict.fromkeys(("balanced coefficient", "host gradient", "penalty gradient"), "coefficient")
-    note = "Counted at the end of update 1 trained as replay, over addressed eligible records."
+    note = (
+        f"Counted over at most {RECORDS:,} addressed eligible records, at the end of an update trained as "
+        f"replay: the first one with {ENOUGH} active, or else the one with most. The paper counts 64."
+    )
     title = "Active records where coefficients are balanced"
     return StudyTable("boundary", title, columns, tuple(lines), (note, SOURCE))
 

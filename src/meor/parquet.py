@@ -1,0 +1,169 @@
+"""Every Parquet file is read here, and none that would unpack to more than a byte budget.
+
+Twenty million equal rows fit in a quarter of a megabyte, and a label of a megabyte may stand in each of
+them. The number of rows is known beforehand; how wide they are is not. So text is decoded as a dictionary,
+which does not grow with repetition, and is written out only where it fits the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from meor.errors import MemoryBudgetError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+DEFAULT_BUDGET = 2**30
+
+_BATCH = 1 << 15
+_TEXT_CELL = 64  # bytes of a Python string apart from its characters, and of what refers to it
+_PLAIN_CELL = 16  # a number, and the copy that becomes an array
+
+_allowed: ContextVar[int] = ContextVar("allowed", default=DEFAULT_BUDGET)
+
+
+@contextmanager
+def byte_budget(size: int) -> Iterator[None]:
+    """No Parquet file that would unpack to more than so many bytes is read inside."""
+    before = _allowed.set(size)
+    try:
+        yield
+    finally:
+        _allowed.reset(before)
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None, data: bytes | None = None) -> pa.Table:
+    """The table of a file, or the named columns of it. Whatever is wrong with it is an ArrowInvalid.
+
+    `data` are its bytes where they were read before, such as to verify them.
+    """
+    import pyarrow as pa
+
+    try:
+        with open_parquet(path, data) as file:
+            names = file.schema_arrow.names if columns is None else list(columns)
+            schema = _plain_schema(file, names)
+            return pa.Table.from_batches(list(batches(path, file, names)), schema=schema)
+    except (ValueError, KeyError, OverflowError, MemoryError) as error:
+        raise pa.ArrowInvalid(str(error)[:200] or "not enough memory") from None
+
+
+def open_parquet(path: Path, data: bytes | None = None) -> pq.ParquetFile:
+    """A file whose repeated text stays a dictionary, as `batches` wants it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def source() -> Any:
+        return path if data is None else pa.BufferReader(data)
+
+    with pq.ParquetFile(source(), memory_map=False) as file:
+        metadata = file.metadata
+    columns = range(metadata.num_columns)
+    once = [metadata.schema.column(at).path for at in columns if _is_repeatable(metadata, at)]
+    return pq.ParquetFile(source(), memory_map=False, read_dictionary=once, page_checksum_verification=True)
+
+
+def batches(path: Path, file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows some at a time, text as plain text; a MemoryBudgetError as soon as all would be too much."""
+    import pyarrow as pa
+
+    budget, rows = _allowed.get(), file.metadata.num_rows
+    schema = _plain_schema(file, names)
+    spent = rows * sum(map(_cell, schema.types))
+    packed, widest = _packed(file.metadata, names)
+    _require(path, rows, max(spent, packed), budget)
+    size = min(_BATCH, max(1, budget // max(widest, 1)))
+    for batch in file.iter_batches(batch_size=size, columns=list(names), use_threads=False):
+        batch.validate(full=True)
+        spent += sum(map(_text_bytes, batch.columns))
+        _require(path, rows, spent, budget)
+        plain = [_plain(batch.column(at)) for at in map(batch.schema.get_field_index, names)]
+        yield pa.RecordBatch.from_arrays(plain, schema=schema)
+
+
+def _is_repeatable(metadata: Any, at: int) -> bool:
+    """Text that can be decoded as a dictionary; pyarrow cannot where values are coded by differences."""
+    if metadata.schema.column(at).physical_type != "BYTE_ARRAY":
+        return False
+    coded = (metadata.row_group(group).column(at).encodings for group in range(metadata.num_row_groups))
+    return not any(name.startswith("DELTA") for names in coded for name in names)
+
+
+def _packed(metadata: Any, names: Sequence[str]) -> tuple[int, int]:
+    """Bytes of the decompressed pages, and of the widest row that those coded by differences can hold."""
+    total = widest = 0
+    for at in range(metadata.num_columns):
+        column = metadata.schema.column(at)
+        if column.path not in names:
+            continue
+        chunks = (metadata.row_group(group).column(at) for group in range(metadata.num_row_groups))
+        sizes = [max(chunk.total_uncompressed_size, 0) for chunk in chunks]
+        total += sum(sizes)
+        if column.physical_type == "BYTE_ARRAY" and not _is_repeatable(metadata, at):
+            widest += max(sizes, default=0)
+    return total, widest
+
+
+def _text_bytes(column: Any) -> int:
+    """What the text of a column takes once it is written out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes) if _is_text(column.type) else 0
+    if not _is_text(column.type.value_type):
+        return 0
+    length = pc.binary_length(column.dictionary).cast(pa.int64())
+    return int(pc.sum(length.take(column.indices)).as_py() or 0)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    views = kinds.is_string_view(kind) or kinds.is_binary_view(kind)
+    large = kinds.is_large_string(kind) or kinds.is_large_binary(kind)
+    return bool(views or large or kinds.is_string(kind) or kinds.is_binary(kind))
+
+
+def _cell(kind: Any) -> int:
+    """The least that one value takes."""
+    import pyarrow.types as kinds
+
+    if _is_text(kind):
+        return _TEXT_CELL
+    return max(_PLAIN_CELL, 0 if kinds.is_null(kind) else kind.bit_width // 4)
+
+
+def _plain_schema(file: pq.ParquetFile, names: Sequence[str]) -> pa.Schema:
+    """Of the named columns, which must each be there once and hold single values."""
+    import pyarrow as pa
+
+    fields = []
+    for name in names:
+        if file.schema_arrow.names.count(name) != 1:
+            raise pa.ArrowInvalid(f"{file.schema_arrow.names.count(name)} columns are called {name}")
+        field = file.schema_arrow.field(name)
+        if pa.types.is_nested(field.type):
+            raise pa.ArrowInvalid(f"column {name} holds {field.type}")
+        fields.append(field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field)
+    return pa.schema(fields)
+
+
+def _plain(column: Any) -> Any:
+    import pyarrow.types as kinds
+
+    return column.dictionary_decode() if kinds.is_dictionary(column.type) else column
+
+
+def _require(path: Path, rows: int, needed: int, budget: int) -> None:
+    if needed > budget:
+        raise MemoryBudgetError(
+            f"{path} holds {rows:,} rows that unpack to at least {needed / 2**20:,.0f} MiB, but "
+            f"{budget / 2**20:,.0f} MiB are allowed. Raise --memory if you trust the file."
+        )

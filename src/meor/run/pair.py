@@ -1,0 +1,78 @@
+"""The pair's replay model after an update, which penalties are balanced against: read, stored or trained.
+
+As long as no coefficient is decided a run is replay, to the bit: its own models are those of the pair's
+replay run, and an update of it is trained from the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from meor.backbone import Model
+from meor.errors import RunError
+from meor.host.base import Update
+from meor.host.refine import Training, refine
+from meor.run.base_store import BaseStore, StoredBase, Wanted
+from meor.run.config import Config
+from meor.run.folder import RunFolder
+from meor.run.layout import MODEL, update_name, versions
+from meor.run.prepare import buffer_of, grown, host_of, pack_model, refine_plan
+from meor.run.view import RunView, model_from
+from meor.run.watch import Watcher
+from meor.stream.snapshot import Stream
+
+UNSHARED = frozenset({"method", "coefficient", "coefficient_from", "coefficient_rule"})
+"""Settings in which the runs of a pair may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What a run may ask the replay run of its pair."""
+
+    folder: RunFolder
+    config: Config
+    stream: Stream
+    given: Path | None  # a finished replay run of the pair, read instead of trained again
+    store: BaseStore
+    committed: Callable[[int], Model]  # this run's own models, replay's as long as nothing is decided
+    watcher: Watcher
+
+    def run(self) -> RunView:
+        assert self.given is not None  # noqa: S101  (asked only where it is given)
+        view = RunView.open(self.given)
+        mine, theirs = (
+            config.model_dump(exclude={*UNSHARED, "evaluation", "data_dir"})
+            for config in (self.config, view.config)
+        )
+        if view.config.method != "replay" or mine != theirs:
+            raise RunError(
+                f"{self.given} is not the replay run of this pair. "
+                "Give one with the same stream, seed and settings."
+            )
+        return view
+
+    def model(self, update: int) -> Model:
+        """The replay model after an update, none before which had a penalty."""
+        if self.given is not None:
+            return self.run().model(update)
+        listed = self.folder.manifest["sha256"]
+        before = [listed[f"{update_name(each)}/{MODEL}"] for each in (0, update - 1)]
+        key = self.config.replay_fingerprint(self.stream.content_hash(update), before, versions())
+        rows = self.stream.entity_counts[update], self.stream.relation_counts[update]
+        stored, _ = self.store.obtain(
+            key,
+            Wanted(self.config, rows, frozenset({"update"})),
+            lambda: StoredBase(pack_model(self._trained(update)), {"update": update}),
+        )
+        return model_from(stored.model, self.store.folder / key, self.config.backbone)
+
+    def _trained(self, number: int) -> Model:
+        """An update as replay. Not checkpointed: its place among the checkpoints belongs to the real one."""
+        update = Update.of(self.stream, number, buffer_of(self.config, self.stream, number))
+        plan, host = refine_plan(self.config), host_of(self.config)
+        start = grown(self.config, self.committed(number - 1), update, self.committed(0))
+        training = Training.begin(host, start, update, plan)
+        self.watcher.phase("balance", number, done=0, total=plan.passes * len(host.steps(0)))
+        return refine(training, plan, on_step=lambda now, loss: self.watcher.step(now.cursor.step, loss))

@@ -1,0 +1,118 @@
+"""Where compiled code goes when neither the package nor the user's cache can be written."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import meor
+
+SOURCE = Path(meor.__file__).parent
+DROP, MAY_WRITE_ANYWHERE = 24, 1  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+KERNEL = """
+import numpy as np
+from meor.cohort.philox import below
+print(below(np.uint64(2**31), np.uint64(0), 10), below.stats.cache_path)
+import os, sys
+print(oct(os.stat(os.environ.get("NUMBA_CACHE_DIR", sys.prefix)).st_mode & 0o777))
+"""
+
+
+@pytest.fixture(scope="module")
+def hardened(tmp_path_factory: pytest.TempPathFactory):
+    """A copy of the package and a home, neither of them writable, nor ever compiled."""
+    place = tmp_path_factory.mktemp("hardened")
+    shutil.copytree(SOURCE, place / "package" / "meor", ignore=shutil.ignore_patterns("__pycache__"))
+    (place / "home").mkdir()
+    folders = [place / "home", *(each for each in (place / "package").rglob("*") if each.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    yield place
+    for folder in folders:
+        folder.chmod(0o755)
+
+
+def _bound_by_permissions() -> None:
+    ctypes.CDLL(None).prctl(DROP, MAY_WRITE_ANYWHERE, 0, 0, 0)  # root too, as it is in a container
+
+
+def _started(place: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    known = {"PATH": os.environ["PATH"], "HOME": str(place / "home"), "PYTHONPATH": str(place / "package")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**known, **environment},
+        preexec_fn=_bound_by_permissions,
+        check=False,
+    )
+
+
+def test_a_kernel_runs_where_package_and_home_are_read_only_with_one_line_of_notice(hardened):
+    done = _started(hardened, KERNEL)
+    assert done.returncode == 0, done.stderr
+    result, mode = done.stdout.splitlines()
+    assert result.startswith("5 ")
+    assert mode == "0o700"
+    notice = done.stderr.splitlines()
+    assert len(notice) == 1
+    assert "NUMBA_CACHE_DIR" in notice[0]
+    folder = re.search(r"goes to (\S+) until", notice[0])
+    assert folder is not None
+    assert result.split()[1].startswith(folder[1])
+    assert not Path(folder[1]).exists()  # nothing is left behind
+
+
+def test_a_place_of_the_users_own_keeps_compiled_code(hardened, tmp_path):
+    done = _started(hardened, KERNEL, MEOR_CACHE=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    kept = tmp_path / f"meor-compiled-{os.getuid()}"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    assert list(kept.rglob("*.nbc"))
+    assert str(kept) in done.stderr
+
+
+@pytest.mark.parametrize("trap", ["anyone may write", "a link"])
+def test_a_place_that_another_user_could_poison_is_not_used(hardened, tmp_path, trap):
+    """numba unpickles what it finds: whoever can write there can run code as us."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    kept = shared / f"meor-compiled-{os.getuid()}"
+    if trap == "a link":
+        (tmp_path / "elsewhere").mkdir()
+        kept.symlink_to(tmp_path / "elsewhere")
+    else:
+        shared.chmod(0o777)
+    done = _started(hardened, KERNEL, XDG_RUNTIME_DIR=str(shared))
+    assert done.returncode == 0, done.stderr
+    assert str(shared) not in done.stdout + done.stderr
+    assert not list(tmp_path.rglob("*.nbc"))
+
+
+def test_where_nothing_at_all_can_be_written_kernels_are_compiled_and_not_kept(hardened):
+    no_folder = "import tempfile; tempfile.tempdir = '/nonexistent'\n"
+    done = _started(hardened, no_folder + KERNEL)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("5 ")
+    assert "cannot be kept" in done.stderr
+
+
+def test_help_needs_no_compiled_code(hardened):
+    done = _started(hardened, "import sys; sys.argv = ['meor', '--help']; from meor.cli import main; main()")
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_every_kernel_goes_through_here():
+    """One that asks numba itself could not start in a container."""
+    direct = re.compile(r"from numba import .*\bn?jit\b|numba\.n?jit|nb\.n?jit")
+    using = [file.name for file in SOURCE.rglob("*.py") if direct.search(file.read_text(encoding="utf-8"))]
+    assert using == ["compiled.py"]
