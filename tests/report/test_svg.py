@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import pytest
 
 from meor.report.drawings import Crowd, ExcessDrawing, Levels, Strip, comparison, growth, matching
+from meor.report.figure_files import standalone
 from meor.report.figures import (
     ForestGroup,
     ForestRow,
@@ -20,6 +22,7 @@ from meor.report.figures import (
     loss_panels,
     waterfall,
 )
+from meor.report.page import Figure
 from meor.report.svg import NARROW, WIDE, Canvas, Scale, padded, tick_labels
 
 HOSTILE = '"><script>alert(1)</script>&'
@@ -90,3 +93,21 @@ def test_a_forest_has_room_for_its_longest_label_and_a_phone_keeps_the_margin_of
     ]
     assert len(words) == len(margins) == 2
     assert not [y for y in words for top, bottom in margins if top < y < bottom]
+
+
+CONTROLS = "".join(map(chr, range(0x20))) + "\x7f\x9b\ud800\udfff\ufffe\uffff\u202e<a href='x'>&\"]]>"
+
+
+def test_every_drawing_is_xml_whatever_its_labels_hold() -> None:
+    canvas = Canvas(10, 10)
+    canvas.text(0, 0, f"H_cur {CONTROLS}")
+    canvas.add("rect", class_=CONTROLS)
+    drawn = str(canvas.drawn(CONTROLS))
+    root = ElementTree.fromstring(drawn.encode())
+    text = "".join(root.itertext())
+    assert r"\x1b" in text
+    assert "<a href='x'>&\"]]>" in text
+    figure = Figure("comparison", CONTROLS, CONTROLS, CONTROLS, canvas, canvas, (("answer", CONTROLS),))
+    whole = standalone(figure).encode()
+    assert ElementTree.fromstring(whole).tag.endswith("svg")
+    assert not re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", whole)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from meor.search.screen import TILE_CANDIDATES, TILE_QUERIES
 from meor.errors import InputError, MemoryBudgetError
+from meor.search.screen import TILE_CANDIDATES, TILE_QUERIES
 
 SMALLEST_BLOCK: Final = 64  # queries
 LARGEST_BLOCK: Final = 8192

@@ -62,10 +62,6 @@ class Endpoint:
     value: float
     cells: tuple[Cell, ...]
 
-    @property
-    def smallest(self) -> int:
-        return min(cell.size for cell in self.cells)
-
     def to_json(self) -> dict[str, Any]:
         return {"value": self.value, "cells": [cell.to_json() for cell in self.cells]}
 

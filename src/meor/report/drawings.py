@@ -44,7 +44,8 @@ def growth(crowds: Sequence[Crowd], base: int, answer: str, width: float) -> Can
         canvas.text(0, top + 18, f"update {crowd.update}", "strong")
         canvas.rect(0, top + 25, area(crowd.n_old), 14, "fill-old", 2)
         canvas.rect(area(crowd.n_old), top + 25, area(crowd.n_cur) - area(crowd.n_old), 14, "fill-new", 2)
-        added = f"{count(crowd.n_old)} + {count(crowd.n_cur - crowd.n_old)} newcomers"
+        admitted = crowd.n_cur - crowd.n_old
+        added = f"{count(crowd.n_old)}{f' + {count(admitted)}' if admitted else ', no'} newcomers"
         canvas.text(0, top + 53, added, "tiny muted")
         _places(canvas, crowd, (area_end + 16, top + 22) if wide else (0.0, top + 62))
     return canvas

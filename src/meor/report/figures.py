@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from meor.escape import clipped
 from meor.report.page import Figure
 from meor.report.svg import DIGIT, LETTER, NARROW, WIDE, Canvas, Scale, padded, tick_labels
-from meor.report.words import MINUS, bounds, effect, number, short, signed
+from meor.report.words import bounds, effect, number, short, signed
 
 ROW = 24
 WORDS_LINE = 14.0
@@ -196,8 +196,8 @@ def _loss_panel(
         canvas.rect(middle - bar / 2, y(loss.cur), bar, y(0) - y(loss.cur), "fill-old soft", 2)
         canvas.rect(middle - bar / 2, y(loss.old), bar, y(loss.cur) - y(loss.old), "fill-new")
         canvas.line(middle - bar / 2 - 4, y(loss.old), middle + bar / 2 + 4, y(loss.old), "level-old")
-        lost = number(loss.old - loss.cur, 3 if slot > 50 else 2)
-        canvas.text(middle, y(loss.old) - 6, f"{MINUS}{lost}", "tiny ink-new", "middle")
+        lost = signed(loss.cur - loss.old, 3 if slot > 50 else 2)
+        canvas.text(middle, y(loss.old) - 6, lost, "tiny ink-new", "middle")
         canvas.text(
             middle,
             top + height - 16,

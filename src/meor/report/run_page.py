@@ -136,7 +136,7 @@ def _endpoint_section(split_name: str, split: Mapping[str, Any], sample: int) ->
     if not split:
         return Section("endpoints", "Endpoints", (Prose("This run has no endpoints yet.", "missing"),))
     undefined = [
-        f"{name} is undefined: {split[name].get('reason')}"
+        str(split[name].get("reason"))
         for name in MEANING
         if name in split and split[name].get("value") is None
     ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from meor.evaluation.calibration_grid import MARGIN
+from meor.evaluation.overall import MARK
 from meor.report import figures, study_tables
 from meor.report.figures import ForestGroup, ForestRow, FrontierLine, FrontierPoint
 from meor.report.page import Block, Figure, Prose, Section
@@ -85,7 +86,9 @@ def _tone(found: Effect) -> str:
 
 def _forest_group(name: str, comparisons: Sequence[tuple[str, Comparison]]) -> ForestGroup:
     rows = tuple(
-        ForestRow(label, e.mean, e.interval.low, e.interval.high, e.lower, _tone(e))
+        ForestRow(
+            f"{label}{study_tables.marked(e)}", e.mean, e.interval.low, e.interval.high, e.lower, _tone(e)
+        )
         for label, each in comparisons
         if (e := each.effects.get(name)) is not None
     )
@@ -99,12 +102,13 @@ def _forest(compared: Compared) -> Figure:
         f"{group.title}, {compared.kind} {row.label}: {row.shown}" for group in shown for row in group.rows
     )
     against = "the others" if compared.kind == "against" else compared.other
+    partly = f" {MARK} over the cells that exist." if MARK in alt else ""
     return figures.figure(
         "forest",
         f"{method_name(compared.head)} against {against}{compared.where}",
         alt,
         "Right of zero is better for every row. Diamonds are means over pairs, lines two-sided 95 % "
-        f"intervals, upright ticks one-sided lower bounds. {study_tables.UNADJUSTED}",
+        f"intervals, upright ticks one-sided lower bounds. {study_tables.UNADJUSTED}{partly}",
         partial(figures.forest, shown),
         FOREST_LEGEND,
     )
