@@ -23,10 +23,9 @@ import torch
 
 from benchmarks.timing import seconds
 from meor.backbone import BACKBONES
-from meor.backbone.loss import Table
+from meor.methods.comparison import Comparison
+from meor.methods.penalty import Penalty
 from meor.objective import sparse
-from meor.objective.comparison import Comparison
-from meor.objective.penalty import Penalty
 from meor.random import generator
 from meor.run.config import Config
 from meor.run.runner import Resources
@@ -35,6 +34,7 @@ from meor.run.view import RunView
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Snapshot, Stream
 from meor.stream.vocabulary import Vocabulary
+from meor.training.loss import Table
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 FACTS = 93

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from meor.run.disk import Content, Disk
+from meor.storage.disk import Content, Disk
 
 
 class Crash(BaseException):

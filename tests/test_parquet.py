@@ -13,7 +13,7 @@ import pytest
 
 import meor
 from meor.errors import MemoryBudgetError
-from meor.parquet import byte_budget, read_table
+from meor.storage.parquet import byte_budget, read_table
 
 MIB = 2**20
 PEAK = """

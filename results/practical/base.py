@@ -23,15 +23,15 @@ import numpy as np
 import torch
 
 from meor.backbone import BACKBONES, Model
-from meor.backbone.kernels import set_threads
 from meor.evaluation.endpoints import measure
 from meor.evaluation.rank import rank_update
-from meor.host.base import Plan, Update
-from meor.host.initialise import base_model
-from meor.host.refine import Training, refine
-from meor.host.replay import Replay
+from meor.hosts.replay import Replay
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
+from meor.training.base import Plan, Update
+from meor.training.initialise import base_model
+from meor.training.kernels import set_threads
+from meor.training.refine import Training, refine
 from meor.typing import Split
 
 HERE = Path(__file__).parent

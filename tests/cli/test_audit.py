@@ -22,10 +22,10 @@ from meor.evaluation.endpoints import endpoints, to_json
 from meor.evaluation.protocols import FilterPrefix, Ties, rank_update_with
 from meor.evaluation.published import published
 from meor.evaluation.ranks_file import read_ranks, write_ranks
-from meor.run.disk import sha256_of
 from meor.run.layout import write_vocabulary
 from meor.run.session import start
 from meor.run.view import RunView
+from meor.storage.disk import sha256_of
 from meor.stream.registry import open_stream
 from meor.stream.writer import write_stream
 from meor.typing import Side, Split

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from meor.backbone import Model
 from meor.cli import app
 from meor.cli.inspect_picture import picture
-from meor.objective.comparison import Comparison
-from meor.objective.records import penalty_records
+from meor.methods.comparison import Comparison
+from meor.methods.records import penalty_records
 from meor.run.prepare import buffer_of
 from meor.run.records_file import comparison_of, records_table, write_records
 from meor.run.view import RunView

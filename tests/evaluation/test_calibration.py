@@ -12,8 +12,9 @@ import torch
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import NonFiniteError
-from meor.evaluation.calibration import Calibration, Calibrator, ScaleSummary, summarise, write_calibration
-from meor.evaluation.calibration_grid import (
+from meor.evaluation.rank import rank_update
+from meor.methods.calibration import Calibration, Calibrator, ScaleSummary, summarise, write_calibration
+from meor.methods.calibration_grid import (
     ENOUGH,
     GRID,
     IDENTITY,
@@ -25,7 +26,6 @@ from meor.evaluation.calibration_grid import (
     choose,
     grid_at,
 )
-from meor.evaluation.rank import rank_update
 from meor.stream.occurrence import occurrences
 from meor.stream.snapshot import Stream, build_stream
 from meor.typing import SIDES, SPLITS, Role, Side, Split

@@ -12,9 +12,9 @@ from tests.properties.lengths import Lengths
 
 from meor.cohort.matching import build_references
 from meor.cohort.newcomers import build_cohort
-from meor.objective.comparison import Comparison
-from meor.objective.records import penalty_records
-from meor.objective.variants import VARIANTS
+from meor.methods.comparison import Comparison
+from meor.methods.records import penalty_records
+from meor.methods.variants import VARIANTS
 from meor.stream.structure import Structure
 from meor.typing import SIDES, Side, Split
 

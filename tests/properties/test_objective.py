@@ -14,12 +14,12 @@ from tests.properties.lengths import Lengths
 from torch import Tensor
 
 from meor.backbone import Model
-from meor.objective.comparison import Comparison, Settings
-from meor.objective.dense import ScoreFunction, dense_pressures, dense_scale, score_all, table_scores
-from meor.objective.penalty import Penalty
-from meor.objective.pressure import excess, mean_reference, squared_hinge
-from meor.objective.records import penalty_records
-from meor.objective.variants import MEOR, VARIANTS
+from meor.methods.comparison import Comparison, Settings
+from meor.methods.dense import ScoreFunction, dense_pressures, dense_scale, score_all, table_scores
+from meor.methods.penalty import Penalty
+from meor.methods.pressure import excess, mean_reference, squared_hinge
+from meor.methods.records import penalty_records
+from meor.methods.variants import MEOR, VARIANTS
 from meor.stream.snapshot import Stream
 
 seeds = st.integers(0, 10**6)

@@ -17,11 +17,11 @@ import pytest
 import torch
 
 from meor.backbone import BACKBONES
-from meor.backbone.loss import Table
-from meor.objective.comparison import Comparison
-from meor.objective.penalty import Penalty
-from meor.objective.variants import VARIANTS
+from meor.methods.comparison import Comparison
+from meor.methods.penalty import Penalty
+from meor.methods.variants import VARIANTS
 from meor.stream.registry import open_stream
+from meor.training.loss import Table
 from meor.typing import Split
 
 DATA = os.environ.get("MEOR_DATA")

@@ -20,10 +20,10 @@ from tests.tiny_run import Hasty, each_step, results, tiny_config, tiny_stream
 from meor.errors import MeorError, ModelError, RunError
 from meor.evaluation.array_file import read_array
 from meor.run.checkpoint import parse_json, unpack_tensors
-from meor.run.listed import ListedFiles
 from meor.run.session import resume, start
 from meor.run.view import RunView, model_from
 from meor.run.watch import Watcher
+from meor.storage.listed import ListedFiles
 from meor.stream.snapshot import Stream
 
 HASTY = Hasty()

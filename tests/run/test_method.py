@@ -16,7 +16,7 @@ from tests.tiny_run import each_step, results, tiny_config
 
 from meor.backbone import BACKBONES
 from meor.errors import RunError
-from meor.objective.variants import VARIANTS
+from meor.methods.variants import VARIANTS
 from meor.run.session import resume, start
 from meor.run.validated import Candidate, best_multiple
 from meor.run.view import RunView

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from meor.cli import app
 from meor.errors import MeorError, StudyError
 from meor.report.study_data import read_study
-from meor.run.disk import Disk
+from meor.storage.disk import Disk
 from meor.study import results as results_module
 from meor.study.cell import Outcome, Task, finished, run_cell
 from meor.study.conduct import Findings, Means, Observer, conduct

@@ -35,9 +35,9 @@ from meor.evaluation.groups import to_json as groups_json
 from meor.evaluation.published import published
 from meor.evaluation.ranks_file import write_splits
 from meor.run.checkpoint import to_json
-from meor.run.disk import Content
 from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, update_name, write_vocabulary
 from meor.run.state import unfinished
+from meor.storage.disk import Content
 from meor.stream.registry import open_stream
 from meor.stream.validation import Duplicates, duplicate_rule
 from meor.typing import Split

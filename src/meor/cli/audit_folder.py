@@ -13,10 +13,10 @@ import numpy as np
 from meor.errors import InputError
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.rank import Ranks
-from meor.run.disk import Content, Disk
 from meor.run.layout import ENDPOINTS, RANKS, update_name
 from meor.run.state import unfinished
 from meor.run.view import RunView
+from meor.storage.disk import Content, Disk
 from meor.typing import Split
 
 DISPLACEMENT, GROUPS, PROTOCOLS = "displacement.json", "groups.json", "protocols.json"

@@ -11,10 +11,10 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
 from meor.evaluation.external import load_external
 from meor.run.config import Config
-from meor.run.disk import sha256_of
 from meor.run.layout import MODEL, VOCABULARY, update_name
 from meor.run.state import unfinished
 from meor.run.view import RunView
+from meor.storage.disk import sha256_of
 from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
 

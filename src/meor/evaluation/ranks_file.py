@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from meor.errors import RunError
 from meor.evaluation.rank import Ranks
-from meor.parquet import read_table
+from meor.storage.parquet import read_table
 from meor.stream.occurrence import Occurrences
 from meor.typing import Role, Side, Split
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from meor.evaluation.calibration_grid import MARGIN
-from meor.objective.balance import ENOUGH, RECORDS
+from meor.methods.balance import ENOUGH, RECORDS
+from meor.methods.calibration_grid import MARGIN
 from meor.report.page import Terms
 from meor.report.study_data import METHOD_ORDER, StudyData
 from meor.report.words import method_name, number

@@ -14,10 +14,10 @@ import torch
 
 from meor.backbone import Model
 from meor.cohort.draw import N_LEVELS
-from meor.objective.comparison import Comparison, sample_records
-from meor.objective.pressure import pressure
-from meor.objective.records import penalty_records
-from meor.objective.variants import VARIANTS
+from meor.methods.comparison import Comparison, sample_records
+from meor.methods.pressure import pressure
+from meor.methods.records import penalty_records
+from meor.methods.variants import VARIANTS
 from meor.report.drawings import ExcessDrawing, Levels, Strip
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from meor.evaluation.calibration_grid import MARGIN
 from meor.evaluation.overall import MARK
+from meor.methods.calibration_grid import MARGIN
 from meor.report import figures, study_tables
 from meor.report.figures import ForestGroup, ForestRow, FrontierLine, FrontierPoint
 from meor.report.page import Block, Figure, Prose, Section

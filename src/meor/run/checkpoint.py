@@ -27,7 +27,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from meor.errors import RunError
-from meor.run.disk import Disk, commit_file, commit_folder, explained
+from meor.storage.disk import Disk, commit_file, commit_folder, explained
 
 FORMAT = 1
 KEEP = 2

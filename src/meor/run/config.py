@@ -26,7 +26,7 @@ from pydantic import (
 from meor.errors import ConfigError
 from meor.run.explain import explain
 from meor.run.presets import PRESETS, STREAMS
-from meor.run.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
+from meor.storage.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
 from meor.stream.sample import ALL
 
 Positive = Annotated[int, Field(ge=1)]

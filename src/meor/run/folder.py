@@ -21,16 +21,6 @@ from filelock import FileLock, Timeout
 from meor.errors import RunError
 from meor.run.checkpoint import Checkpoints, to_json
 from meor.run.config import Config
-from meor.run.disk import (
-    TEMPORARY,
-    Content,
-    Disk,
-    commit_file,
-    commit_folder,
-    explain_os_error,
-    explained,
-    sha256_of,
-)
 from meor.run.layout import (
     CONFIG,
     ENDPOINTS,
@@ -49,7 +39,17 @@ from meor.run.layout import (
     versions,
     write_vocabulary,
 )
-from meor.run.listed import ListedFiles
+from meor.storage.disk import (
+    TEMPORARY,
+    Content,
+    Disk,
+    commit_file,
+    commit_folder,
+    explain_os_error,
+    explained,
+    sha256_of,
+)
+from meor.storage.listed import ListedFiles
 from meor.stream.snapshot import Stream
 
 

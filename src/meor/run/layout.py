@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from meor.errors import RunError
 from meor.run.checkpoint import read_json
-from meor.run.disk import TEMPORARY
+from meor.storage.disk import TEMPORARY
 from meor.stream.snapshot import Stream
 
 CONFIG, LOG, VOCABULARY = "config.yaml", "log.jsonl", "vocabulary.parquet"

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from meor.backbone import Model
-from meor.evaluation.calibration import Calibration, Calibrator, write_calibration
 from meor.evaluation.ranks_file import write_splits
-from meor.host.base import Update
-from meor.host.training import Training
-from meor.objective.balance import Balance, balance_penalty
-from meor.objective.penalty import Penalty
-from meor.objective.records import penalty_records
+from meor.methods.balance import Balance, balance_penalty
+from meor.methods.calibration import Calibration, Calibrator, write_calibration
+from meor.methods.penalty import Penalty
+from meor.methods.records import penalty_records
 from meor.run.config import Config
 from meor.run.judge import BySplit, Judge
 from meor.run.layout import CALIBRATION, RANKS, RECORDS
@@ -26,6 +24,8 @@ from meor.run.prepare import buffer_of, host_of, refine_plan
 from meor.run.records_file import comparison_of, write_records
 from meor.run.validated import Candidate
 from meor.stream.snapshot import Stream
+from meor.training.base import Update
+from meor.training.training import Training
 
 Log = Callable[..., None]
 Content = Callable[[Path], None]

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from meor.objective.comparison import Comparison, Settings
-from meor.objective.records import Records
-from meor.objective.variants import MEOR, VARIANTS, Variant
+from meor.methods.comparison import Comparison, Settings
+from meor.methods.records import Records
+from meor.methods.variants import MEOR, VARIANTS, Variant
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
 from meor.run.view import RunView

@@ -15,15 +15,11 @@ from typing import Any
 from meor.backbone import BACKBONES, Model
 from meor.errors import RunError
 from meor.evaluation.rank import DEFAULT_MEMORY
-from meor.host.base import Host, Plan, Update
-from meor.host.initialise import base_model, row_norms, rows_sha256
-from meor.host.refine import Cursor, Training, refine
-from meor.host.replay import Replay
-from meor.objective.balance import Balance
+from meor.hosts.replay import Replay
+from meor.methods.balance import Balance
 from meor.run.base_store import BASE_META, BaseStore, StoredBase, Wanted, default_cache
 from meor.run.checkpoint import Checkpoint, pack_tensors, to_json
 from meor.run.config import Config
-from meor.run.disk import explained
 from meor.run.folder import RunFolder
 from meor.run.judge import Judge
 from meor.run.layout import ENDPOINTS, MODEL, update_name, versions
@@ -44,7 +40,11 @@ from meor.run.prepare import (
 from meor.run.validated import Candidate, choose_multiple
 from meor.run.view import model_from
 from meor.run.watch import Watcher
+from meor.storage.disk import explained
 from meor.stream.snapshot import Stream
+from meor.training.base import Host, Plan, Update
+from meor.training.initialise import base_model, row_norms, rows_sha256
+from meor.training.refine import Cursor, Training, refine
 
 NOTHING = Term()
 Trial = Callable[[Config, Path], dict[str, Any]]

@@ -14,7 +14,6 @@ import torch
 
 from meor.errors import Interrupted, MeorError, RunError, is_interrupt
 from meor.run.config import Config
-from meor.run.disk import Disk
 from meor.run.folder import RunFolder, make_free
 from meor.run.layout import ENDPOINTS, LOG, VOCABULARY, is_run, write_vocabulary
 from meor.run.prepare import check, content_of, given_base, host_of, with_width
@@ -22,6 +21,7 @@ from meor.run.runner import Resources, Runner
 from meor.run.unlearned import remarks
 from meor.run.view import RunView
 from meor.run.watch import Watcher
+from meor.storage.disk import Disk
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
 from meor.threads import set_threads

@@ -30,8 +30,8 @@ from meor.run.layout import (
     remedy_for,
     update_name,
 )
-from meor.run.listed import ListedFiles
-from meor.run.table_file import read_table
+from meor.storage.listed import ListedFiles
+from meor.storage.table_file import read_table
 from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
 from meor.typing import Split

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import MeorError
-from meor.objective.balance import Balance, most_telling
+from meor.methods.balance import Balance, most_telling
 from meor.run.method import balanced
 from meor.run.view import RunView
+from meor.storage.sealed import read_sealed, sealed
 from meor.stream.snapshot import Stream
 from meor.study.rows import Group
-from meor.study.sealed import read_sealed, sealed
 
 
 @dataclass(frozen=True, slots=True)

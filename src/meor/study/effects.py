@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from meor.errors import StudyError
 from meor.evaluation import calibration_grid
-from meor.objective.variants import VARIANTS
+from meor.methods.variants import VARIANTS
 from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
 from meor.study.rows import ENDPOINTS, IDENTITY_TOLERANCE, Group, Row, select
 

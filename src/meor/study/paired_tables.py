@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from meor.escape import file_name as safe_name
-from meor.host import HOSTS
+from meor.hosts import HOSTS
 from meor.study.control import NAMES, control_notes
 from meor.study.effects import MARGIN, Comparison, TooFewPairsError, adjusted, compare, levels
 from meor.study.pairing import groups

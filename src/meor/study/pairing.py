@@ -9,11 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from meor.host.base import Update
-from meor.host.initialise import rows_sha256
-from meor.host.training import Training
-from meor.objective.comparison import sample_records
-from meor.objective.variants import VARIANTS
+from meor.methods.comparison import sample_records
+from meor.methods.variants import VARIANTS
 from meor.run.config import Config
 from meor.run.layout import LOG, MODEL, update_name
 from meor.run.pair import UNSHARED
@@ -24,6 +21,9 @@ from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.plan import BALANCE, UNPENALIZED, VALIDATED, Study, folder_name
 from meor.study.rows import Group
+from meor.training.base import Update
+from meor.training.initialise import rows_sha256
+from meor.training.training import Training
 
 TEST, VALID = "test", "valid"
 HASHED = 64

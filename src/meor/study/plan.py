@@ -23,7 +23,7 @@ from meor.escape import file_name
 from meor.run.config import Config, Method
 from meor.run.explain import explain
 from meor.run.validated import TRIAL_SEED_OFFSET
-from meor.run.yaml_file import read_yaml, to_yaml
+from meor.storage.yaml_file import read_yaml, to_yaml
 
 PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier")
 UNPENALIZED = ("replay", "calibration")

@@ -13,8 +13,8 @@ from typing import Any, TypeGuard
 
 from meor.errors import MeorError, StudyError
 from meor.run.checkpoint import parse_json, read_json, to_json
-from meor.run.disk import Disk, commit_file, explained, sha256_of
-from meor.run.listed import ListedFiles
+from meor.storage.disk import Disk, commit_file, explained, sha256_of
+from meor.storage.listed import ListedFiles
 
 MANIFEST = "study-manifest.json"
 FORMAT = 1

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from meor.errors import StudyError
-from meor.parquet import read_table
-from meor.run.table_file import UNREADABLE
+from meor.storage.parquet import read_table
+from meor.storage.table_file import UNREADABLE
 from meor.study.results import AGAIN, Results
 
 RUNS = "runs.parquet"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meor.objective.balance import ENOUGH, RECORDS
+from meor.methods.balance import ENOUGH, RECORDS
 from meor.stream.sample import sample_note
 from meor.study.coefficient import KeptBalance
 from meor.study.control import NAMES
