@@ -13,7 +13,7 @@ import torch
 from meor.backbone import BACKBONES, Model
 from meor.errors import NonFiniteError
 from meor.evaluation.rank import rank_update
-from meor.methods.calibration import Calibration, Calibrator, ScaleSummary, summarise, write_calibration
+from meor.methods.calibration import Calibration, Calibrator, ScaleSummary, calibration_bytes, summarise
 from meor.methods.calibration_grid import (
     ENOUGH,
     GRID,
@@ -263,7 +263,7 @@ def test_coefficients_and_their_level_are_written(tmp_path: Path):
     calibrator = Calibrator(stream, run=0)
     summary = calibrator.summary(1, model)
     fit = calibrator.admit(1, model, Calibration(), summary).fits[0]
-    write_calibration(tmp_path / "calibration.parquet", fit, summary)
+    (tmp_path / "calibration.parquet").write_bytes(calibration_bytes(fit, summary))
     rows = pq.read_table(tmp_path / "calibration.parquet").to_pylist()
     assert len(rows) == 2 * len(stream.relations)
     for row in rows:

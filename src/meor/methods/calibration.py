@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry, Model
@@ -24,6 +21,7 @@ from meor.methods.calibration_grid import GRID, LEVELS, Fit, Tried, choose, grid
 from meor.methods.kernels import exact_columns
 from meor.methods.scale import EPSILON_TAU, ETA_MAD, scales
 from meor.random import Address
+from meor.storage.table_file import column, table_bytes
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
@@ -202,22 +200,20 @@ def _target_ranks(universe: Universe, asked: Occurrences, affine: Affine, tau: F
     return rank, 1 + among.sum(1)
 
 
-def write_calibration(path: Path, fit: Fit, summary: ScaleSummary) -> None:
-    """`calibration.parquet`: coefficients fitted at an update and its scales, a row a relation and side."""
+def calibration_bytes(fit: Fit, summary: ScaleSummary) -> bytes:
+    """`calibration.parquet`: coefficients fitted at an update and its scales, per relation and side."""
     side, relation = (part.ravel() for part in np.indices(fit.alpha.shape))
     tau = summary.tau.ravel()
-    table = pa.table(
-        {
-            "cohort": pa.array(np.full(len(side), fit.cohort)),
-            "relation": pa.array(relation),
-            "side": pa.array([SIDES[each].label for each in side], pa.string()),
-            "alpha": pa.array(fit.alpha.ravel()),
-            "g": pa.array(fit.offset.ravel()),
-            "level": pa.array([LEVELS[each] for each in fit.level.ravel()], pa.string()),
-            "n_historical": pa.array(fit.n_historical.ravel()),
-            "n_target_newcomer": pa.array(fit.n_target.ravel()),
-            "tau": pa.array(tau, mask=~np.isfinite(tau)),
-            "tau_level": pa.array([SCALE_LEVELS[each] for each in summary.level.ravel()], pa.string()),
-        }
-    )
-    pq.write_table(table, path, compression="zstd", compression_level=3, store_schema=False)
+    table = {
+        "cohort": column(np.full(len(side), fit.cohort)),
+        "relation": column(relation),
+        "side": column([SIDES[each].label for each in side]),
+        "alpha": column(fit.alpha.ravel()),
+        "g": column(fit.offset.ravel()),
+        "level": column([LEVELS[each] for each in fit.level.ravel()]),
+        "n_historical": column(fit.n_historical.ravel()),
+        "n_target_newcomer": column(fit.n_target.ravel()),
+        "tau": column(tau, missing=~np.isfinite(tau)),
+        "tau_level": column([SCALE_LEVELS[each] for each in summary.level.ravel()]),
+    }
+    return table_bytes(table, compression_level=3)

@@ -10,12 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import numpy as np
 
 from meor.errors import RunError
-from meor.run.checkpoint import read_json
 from meor.storage.disk import TEMPORARY
+from meor.storage.json_file import read_json
+from meor.storage.table_file import column, table_bytes
 from meor.stream.snapshot import Stream
 
 CONFIG, LOG, VOCABULARY = "config.yaml", "log.jsonl", "vocabulary.parquet"
@@ -74,18 +74,16 @@ def remedy_for(path: Path, name: str) -> str:
     return f"`meor resume {path}` makes it again."
 
 
-def write_vocabulary(stream: Stream, path: Path) -> None:
+def vocabulary_bytes(stream: Stream) -> bytes:
     """id, label, kind, admitted_at: entities, then relations, each numbered from 0."""
     kinds = (("entity", stream.entities), ("relation", stream.relations))
-    table = pa.table(
-        {
-            "id": pa.array([id for _, labels in kinds for id in range(len(labels))], pa.int64()),
-            "label": pa.array([label for _, labels in kinds for label in labels], pa.string()),
-            "kind": pa.array([kind for kind, labels in kinds for _ in range(len(labels))], pa.string()),
-            "admitted_at": pa.array([at for _, labels in kinds for at in labels.admitted_at], pa.int64()),
-        }
-    )
-    pq.write_table(table, path, compression="zstd")
+    table = {
+        "id": column(np.array([id for _, labels in kinds for id in range(len(labels))], np.int64)),
+        "label": column([label for _, labels in kinds for label in labels]),
+        "kind": column([kind for kind, labels in kinds for _ in range(len(labels))]),
+        "admitted_at": column(np.array([at for _, labels in kinds for at in labels.admitted_at], np.int64)),
+    }
+    return table_bytes(table, store_schema=True)
 
 
 def _is_listed_name(name: str) -> bool:

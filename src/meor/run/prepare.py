@@ -13,8 +13,8 @@ from meor.errors import ConfigError, StreamError
 from meor.evaluation.external import load_external
 from meor.evaluation.rank import rank
 from meor.hosts import HOSTS
-from meor.run.checkpoint import pack_tensors
 from meor.run.config import Config
+from meor.storage.tensors import pack_tensors
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream

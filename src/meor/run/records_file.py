@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from meor.methods.comparison import Comparison, Settings
 from meor.methods.records import Records
@@ -15,6 +13,7 @@ from meor.methods.variants import MEOR, VARIANTS, Variant
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
 from meor.run.view import RunView
+from meor.storage.table_file import column, table_bytes
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, Facts
 
@@ -41,7 +40,7 @@ def comparison_of(config: Config, stream: Stream, update: int, fact: Facts) -> C
     )
 
 
-def records_table(records: Records) -> pa.Table:
+def records_table(records: Records) -> dict[str, pa.Array]:
     """One row an occurrence, in the buffer's order; quantities of one that is not eligible are null."""
     cohort, scale = records.comparison.cohort, records.scale
     nothing = ~records.eligible
@@ -54,19 +53,17 @@ def records_table(records: Records) -> pa.Table:
         "u_old": records.reference,
         "excess": records.excess,
     }
-    return pa.table(
-        {
-            **{name: pa.array(cohort.fact[:, at]) for at, name in enumerate(("head", "relation", "tail"))},
-            "side": pa.array(sides[cohort.side].tolist(), pa.string()),
-            "n_newcomers": pa.array(cohort.n_newcomers),
-            **{name: pa.array(value, mask=nothing) for name, value in numbers.items()},
-            "active": pa.array(records.active),
-        }
-    )
+    return {
+        **{name: column(cohort.fact[:, at]) for at, name in enumerate(("head", "relation", "tail"))},
+        "side": column(sides[cohort.side].tolist()),
+        "n_newcomers": column(cohort.n_newcomers),
+        **{name: column(value, missing=nothing) for name, value in numbers.items()},
+        "active": column(records.active),
+    }
 
 
-def write_records(path: Path, records: Records) -> None:
-    pq.write_table(records_table(records), path, compression="zstd", compression_level=3, store_schema=False)
+def records_bytes(records: Records) -> bytes:
+    return table_bytes(records_table(records), compression_level=3)
 
 
 def active_share(view: RunView, stream: Stream) -> float | None:

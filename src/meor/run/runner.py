@@ -18,7 +18,7 @@ from meor.evaluation.rank import DEFAULT_MEMORY
 from meor.hosts.replay import Replay
 from meor.methods.balance import Balance
 from meor.run.base_store import BASE_META, BaseStore, StoredBase, Wanted, default_cache
-from meor.run.checkpoint import Checkpoint, pack_tensors, to_json
+from meor.run.checkpoint import Checkpoint
 from meor.run.config import Config
 from meor.run.folder import RunFolder
 from meor.run.judge import Judge
@@ -41,6 +41,8 @@ from meor.run.validated import Candidate, choose_multiple
 from meor.run.view import model_from
 from meor.run.watch import Watcher
 from meor.storage.disk import explained
+from meor.storage.json_file import to_json
+from meor.storage.tensors import pack_tensors
 from meor.stream.snapshot import Stream
 from meor.training.base import Host, Plan, Update
 from meor.training.initialise import base_model, row_norms, rows_sha256

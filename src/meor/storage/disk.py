@@ -9,14 +9,11 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from meor.errors import RunError
-
-Content = bytes | Callable[[Path], None]
-"""What a file will hold, or a function that writes it to the path it is given."""
 
 TEMPORARY = ".tmp"
 
@@ -36,11 +33,8 @@ class Disk:
     def make_folder(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
-    def write(self, path: Path, content: Content) -> None:
-        if callable(content):
-            content(path)
-        else:
-            path.write_bytes(content)
+    def write(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
 
     def append(self, path: Path, line: bytes) -> None:
         with path.open("ab") as file:
@@ -65,9 +59,12 @@ class Disk:
             path.unlink(missing_ok=True)
 
 
-def commit_file(disk: Disk, target: Path, content: Content) -> None:
-    """Replace a file at once: a reader sees the old one or the new one."""
-    temporary = target.with_name(target.name + TEMPORARY)
+def commit_file(disk: Disk, target: Path, content: bytes, *, shared: bool = False) -> None:
+    """Replace a file at once: a reader sees the old one or the new one.
+
+    Where several processes may write a `shared` file at once, each has a temporary name of its own.
+    """
+    temporary = target.with_name(target.name + (f".{os.getpid()}" if shared else "") + TEMPORARY)
     with explained(target), _cleaned(disk, temporary):
         disk.write(temporary, content)
         disk.sync(temporary)
@@ -75,20 +72,45 @@ def commit_file(disk: Disk, target: Path, content: Content) -> None:
         disk.sync(target.parent)
 
 
-def commit_folder(disk: Disk, target: Path, files: Mapping[str, Content]) -> None:
+def commit_folder(disk: Disk, target: Path, files: Mapping[str, bytes]) -> None:
     """Make a folder appear whole or not at all. What had the name before must be safe to lose."""
     temporary = target.with_name(target.name + TEMPORARY)
     with explained(target), _cleaned(disk, temporary):
         disk.remove(temporary)
-        disk.make_folder(temporary)
-        for name, content in files.items():
-            disk.write(temporary / name, content)
-            disk.sync(temporary / name)
-        disk.sync(temporary)
+        fill_folder(disk, temporary, files)
         if target.exists():
             disk.remove(target)
         disk.rename(temporary, target)
         disk.sync(target.parent)
+
+
+def replace_folder(disk: Disk, target: Path, files: Mapping[str, bytes]) -> None:
+    """As `commit_folder`, for a folder that somebody may want back: it stays until the new one is whole."""
+    temporary, former = (target.with_name(f".{target.name}.{kind}-{os.getpid()}") for kind in ("new", "old"))
+    try:
+        disk.remove(temporary)
+        fill_folder(disk, temporary, files)
+        if target.exists():
+            disk.rename(target, former)
+        disk.rename(temporary, target)
+        disk.sync(target.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not target.exists() and former.exists():
+            former.rename(target)
+        shutil.rmtree(former, ignore_errors=True)
+
+
+def fill_folder(disk: Disk, folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files below a folder, each of them and every name forced out to the device."""
+    disk.make_folder(folder)
+    for inside in sorted({(folder / name).parent for name in files} - {folder}):
+        disk.make_folder(inside)
+    for name, content in files.items():
+        disk.write(folder / name, content)
+        disk.sync(folder / name)
+    for inside in sorted({folder, *((folder / name).parent for name in files)}, reverse=True):
+        disk.sync(inside)
 
 
 def sha256_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Every Parquet file is read here, and none that would unpack to more than a byte budget.
+"""Every Parquet file is read and written here; none is read that would unpack to more than a byte budget.
 
 Twenty million equal rows fit in a quarter of a megabyte, and a label of a megabyte may stand in each of
 them. The number of rows is known beforehand; how wide they are is not. So text is decoded as a dictionary,

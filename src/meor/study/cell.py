@@ -21,6 +21,7 @@ from meor.run.records_file import active_share
 from meor.run.runner import Resources
 from meor.run.session import resume, start
 from meor.run.view import RunView
+from meor.storage.disk import Disk
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
 from meor.study.coefficient import kept_balance, read_balance
@@ -244,7 +245,7 @@ def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: flo
 def drop_weights(folder: Path) -> None:
     """Keep what a run says and not the tables behind it; `ranks.parquet` is enough to recompute the study."""
     for path in sorted(folder.glob("update-*/model.safetensors")):
-        path.unlink()
+        Disk().remove(path)
 
 
 def _settings(task: Task) -> dict[str, Any]:

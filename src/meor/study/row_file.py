@@ -10,7 +10,7 @@ from meor.errors import MeorError, StudyError
 from meor.run.layout import MODEL, is_run
 from meor.run.view import RunView
 from meor.storage.disk import Disk, commit_file
-from meor.storage.sealed import read_sealed, sealed
+from meor.storage.json_file import read_sealed, sealed
 from meor.study.rows import ENDPOINTS, Row, check_identity
 
 FORMAT = 2
