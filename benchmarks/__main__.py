@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import admission, cost, evaluation, penalty, training
+from benchmarks import admission, cost, evaluation, foreign_audit, penalty, training
 from meor.errors import MeorError
 from meor.stream.registry import open_stream
 
@@ -37,6 +37,7 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
         "penalty": lambda: penalty.refinement_pass(entity),
         "admission": admission.against_size,
         "cost": cost.against_sizes,
+        "foreign_audit": foreign_audit.peak_memory,
     }
 
 

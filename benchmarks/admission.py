@@ -23,9 +23,9 @@ import torch
 
 from benchmarks.timing import seconds
 from meor.backbone import BACKBONES
+from meor.methods import sparse
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
-from meor.objective import sparse
 from meor.random import generator
 from meor.run.config import Config
 from meor.run.runner import Resources

@@ -106,3 +106,14 @@ def test_a_fact_that_is_not_historical_is_refused():
     stream = growing(0)
     with pytest.raises(InputError, match="not old"):
         build_cohort(stream, 1, stream.snapshots[1].train, run=0)
+
+
+def test_an_occurrence_asks_for_one_end_of_its_fact_from_the_other():
+    stream = growing(3)
+    fact = stream.snapshots[0].train[:4]
+    cohort = build_cohort(stream, 1, fact, run=0)
+    for side, missing, given in ((Side.HEAD, 0, 2), (Side.TAIL, 2, 0)):
+        on = cohort.side == side
+        assert np.array_equal(cohort.answer[on], fact[:, missing])
+        assert np.array_equal(cohort.anchor[on], fact[:, given])
+        assert np.array_equal(cohort.relation[on], fact[:, 1])

@@ -15,6 +15,9 @@ from meor.evaluation.budget import parse_bytes
         ("800MB", 8 * 10**8),
         ("4096", 4096),
         ("1b", 1),
+        *((f"3{unit}", 3 * 1000**power) for power, unit in enumerate(("", "kb", "MB", "GB", "TB"))),
+        *((f"3{unit}", 3 * 1024**power) for power, unit in enumerate(("b", "K", "m", "G", "t"))),
+        *((f"3{unit}", 3 * 1024**power) for power, unit in enumerate(("B", "KiB", "mib", "GiB", "TiB"))),
     ],
 )
 def test_amounts_are_read_as_people_write_them(text, value):

@@ -65,6 +65,32 @@ def test_rows_come_in_the_streams_ids_as_float64(stream, files):
     assert (model.relation.numpy() == files.relation[::-1]).all()
 
 
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "<c8", "bfloat16", "<f8"])
+@pytest.mark.parametrize("form", ["npy", "safetensors"])
+def test_rows_of_at_most_32_bits_stay_so_where_nobody_needs_them_wider(stream, files, dtype, form):
+    narrow = torch.from_numpy(files.entity).to(torch.bfloat16) if dtype == "bfloat16" else None
+    entity = files.entity.astype(dtype) if narrow is None else narrow.double().numpy().astype(np.float32)
+    path = files.folder / f"e.{form}"
+    if form == "npy":
+        np.save(path, entity)
+    else:
+        kept = (
+            narrow if narrow is not None else torch.from_numpy(entity.astype(entity.dtype.newbyteorder("=")))
+        )
+        safetensors.torch.save_file({"entity": kept.contiguous()}, path)
+    relation = files.relation if dtype != "<c8" else np.concatenate([files.relation] * 2, axis=1)
+    np.save(files.folder / "R.npy", relation)
+    others = files.folder / "R.npy", files.folder / "V.tsv"
+    kept_narrow = load_external(stream, "complex", path, *others, through=1, widen=False)
+    widened = load_external(stream, "complex", path, *others, through=1)
+    assert kept_narrow.entity.dtype is (torch.float64 if dtype == "<f8" else torch.float32)
+    assert kept_narrow.relation.dtype is torch.float64  # so that scores are float64
+    assert widened.entity.dtype is torch.float64
+    assert torch.equal(kept_narrow.entity.double(), widened.entity)
+    expected = np.concatenate([entity.real, entity.imag], axis=1) if dtype == "<c8" else entity
+    assert (widened.entity.numpy() == expected.astype(np.float64)[::-1]).all()
+
+
 def test_rows_admitted_later_may_be_missing_and_are_left_out(stream, files):
     base = [("entity", 0, "c"), ("entity", 1, "a b"), ("relation", 0, "r")]
     files.save(entity=files.entity[2:], relation=files.relation[1:], lines=base)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from meor.errors import MemoryBudgetError
-from meor.evaluation.budget import LARGEST_BLOCK, SMALLEST_BLOCK, ranking_block, ranking_bytes
+from meor.evaluation.budget import LARGEST_BLOCK, SMALLEST_BLOCK, SMALLEST_TILE, RankingPlan
 
 ROOT = Path(__file__).parents[2]
 # Ranks random facts in a process of its own and prints by how much its memory grew at most, in bytes.
@@ -79,8 +80,8 @@ def test_the_peak_of_ranking_is_within_20_percent_of_the_plan(
 ) -> None:
     found = measured(backbone, rows, width, 3000, memory)
     assert found["said"] == ""
-    block = min(ranking_block(memory, rows, width), int(found["queries"]))
-    planned = ranking_bytes(rows, width, block)
+    plan = RankingPlan.within(memory, rows, width)
+    planned = replace(plan, queries=min(plan.queries, int(found["queries"]))).bytes
     print(f"{backbone} {rows} x {width}: planned {planned >> 20} MiB, peak {int(found['peak']) >> 20} MiB")
     assert planned <= memory
     assert 0.8 * planned <= int(found["peak"]) <= 1.2 * planned
@@ -93,16 +94,28 @@ def test_a_budget_that_is_too_small_is_refused_before_rows_are_copied() -> None:
 
 
 def test_the_plan_grows_with_rows_width_and_queries() -> None:
-    least = ranking_bytes(1000, 40, 0)
-    assert least == 4 * 1000 * 40 + 4 * 1024 * 1000
-    assert ranking_bytes(5000, 40, 0) == 4 * 5000 * 40 + 4 * 1024 * 2048
-    assert ranking_bytes(1000, 40, 3) - least == 3 * (40 * 28 + 256)
+    plan = RankingPlan(0, 1000, 40, False, 1000)
+    assert plan.bytes == 4 * 1000 * 40 + 4 * 1024 * 1000
+    assert replace(plan, rows=5000, candidates=5000).bytes == 4 * 5000 * 40 + 4 * 1024 * 2048
+    assert replace(plan, queries=3).bytes - plan.bytes == 3 * (40 * 28 + 256)
+    assert replace(plan, widened=True).bytes - plan.bytes == 8 * 1000 * 40
 
 
 def test_a_block_is_what_the_budget_leaves() -> None:
-    enough = ranking_bytes(1000, 40, SMALLEST_BLOCK)
-    assert ranking_block(enough, 1000, 40) == SMALLEST_BLOCK == 64
-    with pytest.raises(MemoryBudgetError, match=f"needs {enough:,}"):
-        ranking_block(enough - 1, 1000, 40)
-    assert ranking_block(ranking_bytes(1000, 40, 700), 1000, 40) == 700
-    assert ranking_block(1 << 40, 1000, 40) == LARGEST_BLOCK == 8192
+    plan = RankingPlan(SMALLEST_BLOCK, 1000, 40, False, 1000)
+    assert RankingPlan.within(plan.bytes, 1000, 40) == plan
+    with pytest.raises(MemoryBudgetError, match=f"needs {plan.bytes:,}"):
+        RankingPlan.within(plan.bytes - 1, 1000, 40)
+    assert RankingPlan.within(replace(plan, queries=700).bytes, 1000, 40).queries == 700
+    assert RankingPlan.within(1 << 40, 1000, 40).queries == LARGEST_BLOCK == 8192
+
+
+def test_rows_that_do_not_fit_at_once_are_cut_into_tiles() -> None:
+    least = RankingPlan(SMALLEST_BLOCK, SMALLEST_TILE, 40, False, 100_000)
+    plan = RankingPlan.within(least.bytes, 100_000, 40)
+    assert (plan.queries, plan.rows) == (SMALLEST_BLOCK, SMALLEST_TILE)
+    with pytest.raises(MemoryBudgetError):
+        RankingPlan.within(least.bytes - 1, 100_000, 40)
+    wide = RankingPlan.within(1 << 30, 1_000_000, 200, widened=True)
+    assert wide.bytes <= 1 << 30
+    assert wide.rows < 1_000_000

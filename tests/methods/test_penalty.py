@@ -9,6 +9,8 @@ from tests.growth import growing, pressing, random_model, tables
 
 from meor.backbone import BACKBONES, Geometry
 from meor.errors import ConfigError, NonFiniteError
+from meor.methods import penalty as penalty_module
+from meor.methods import sparse
 from meor.methods.comparison import Comparison, Settings, both_sides_of, sample_records
 from meor.methods.dense import table_scores
 from meor.methods.frozen import Scratch
@@ -16,8 +18,6 @@ from meor.methods.penalty import Penalty
 from meor.methods.records import penalty_records
 from meor.methods.sparse import Tiles
 from meor.methods.variants import MEOR, MMR, SHUFFLED, VARIANTS
-from meor.objective import penalty as penalty_module
-from meor.objective import sparse
 from meor.stream.snapshot import build_stream
 from meor.training.loss import Table
 from meor.typing import Split

@@ -133,7 +133,7 @@ def test_a_run_that_is_under_way_is_reported_as_such(run_folder: Path, tmp_path:
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     page = page_of(folder)
-    assert "not complete" in page.state
+    assert page.state == "This run is unfinished: updates 1 to 3 are there."
     assert "not known yet" in page.sentence
 
 

@@ -21,6 +21,7 @@ from meor.run.validated import Candidate
 from meor.study.effects import compare, effect, levels
 from meor.study.paper import paper_tables
 from meor.study.plan import FIRST_SELECTION_SEED, Study
+from meor.study.results import Results
 from meor.study.rows import Group, Row, read_rows, write_rows
 from meor.study.selection import Choice
 
@@ -216,7 +217,7 @@ def test_a_sampled_study_says_so_under_its_tables_and_where_it_says_how_it_was_m
     assert all("at most 5,000 facts a snapshot" in table.note for table in shown)
     made = next(section for section in page.sections if section.id == "made")
     assert any(isinstance(block, Prose) and "evaluation.sample" in block.text for block in made.blocks)
-    (tmp_path / "study.yaml").unlink()
+    Results(tmp_path).replace({"study.yaml": None})
     assert "seeded sample" not in render(page_of(tmp_path))
 
 

@@ -13,7 +13,7 @@ from meor.search.coarse import Coarse, coarse_products, integers_are_exact
 from meor.search.counting import count_range
 from meor.search.outrankers import outrankers
 from meor.search.queries import Known, Queries
-from meor.search.screen import Candidates, exact_scores
+from meor.search.screen import LANES, TILE_CANDIDATES, Candidates, exact_scores
 
 GEOMETRIES = list(Geometry)
 
@@ -143,3 +143,27 @@ def test_products_of_bytes_are_exact(shape: tuple[int, int, int]) -> None:
     out = torch.empty(n_queries, n_rows, dtype=torch.int32)
     expected = query.byte.int() @ row.byte.int().T
     assert (torch.from_numpy(coarse_products(query, row, out)) == expected).all()
+
+
+@pytest.mark.parametrize("width", [8, 96])
+def test_rows_that_move_are_narrowed_into_the_same_memory_at_every_step(width):
+    """A tensor made from the array of the one before would keep all of them alive: 1 KB a step."""
+    draw = np.random.default_rng(0)
+    first = Candidates.prepare(Geometry.DOT, draw.normal(size=(20, width)), coarse=True)
+    moved = draw.normal(size=(20, width))
+    second = Candidates.prepare(Geometry.DOT, moved, coarse=True, into=first)
+    assert second.screened is first.screened
+    anew = Candidates.prepare(Geometry.DOT, moved, coarse=True)
+    kept, made = (part.screened if width == 8 else part.screened.byte for part in (second, anew))
+    assert torch.equal(kept, made)
+    assert np.array_equal(second.size, anew.size)
+
+
+def test_lanes_hold_the_rows_and_infinity_behind_them():
+    row = np.random.default_rng(1).normal(size=(TILE_CANDIDATES + LANES + 5, 3))
+    found = Candidates.prepare(Geometry.L1, row)
+    side_by_side = found.screened.transpose(0, 2, 1).reshape(-1, 3)
+    assert np.array_equal(side_by_side[: len(row)], row.astype(np.float32))
+    assert np.isinf(side_by_side[len(row) :]).all()
+    assert (found.size >= np.abs(row).sum(1)).all()  # a bound: rounding may not make it too small
+    np.testing.assert_allclose(found.size, np.abs(row).sum(1), rtol=1e-11)

@@ -55,6 +55,7 @@ class Backbone(ABC):
 
     def compare_all(self, query_QW: Tensor, candidate_EW: Tensor) -> Tensor:
         """[Q, E] scores of every query against every candidate."""
+        candidate_EW = candidate_EW.to(query_QW.dtype)  # stored rows may be narrower than scores
         if self.geometry is Geometry.DOT:
             return query_QW @ candidate_EW.T
         return GAMMA - torch.cdist(query_QW, candidate_EW, p=1.0)

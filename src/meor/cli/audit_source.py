@@ -67,7 +67,7 @@ class Files:
 def given(stream: Stream, files: Files, through: int) -> Source:
     """One model for every update up to `through`: each update's universe leaves later entities out."""
     backbone, entity, relation, vocabulary = files.require_all()
-    model = load_external(stream, backbone, entity, relation, vocabulary, through=through)
+    model = load_external(stream, backbone, entity, relation, vocabulary, through=through, widen=False)
     named = {"entity": entity, "relation": relation, "vocabulary": vocabulary}
     digests = {name: sha256_of(path) for name, path in named.items()}
     return Source(stream, backbone, lambda _: model, tuple(stream.updates), digests)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +61,35 @@ def _read_safetensors(path: Path, name: str) -> Array:
                     remedy=f"Call it {name!r}, or keep it alone in its file",
                     path=path,
                 )
-            return _numbers(file.get_tensor(chosen))
+            return _numbers(path, chosen, file.get_tensor(chosen))
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
         raise ModelError(
             f"not a readable safetensors file ({_first_line(error)})", remedy="Save it again", path=path
         ) from None
 
 
-def _numbers(tensor: torch.Tensor) -> Array:
+def _numbers(path: Path, name: str, tensor: torch.Tensor) -> Array:
     # A file may claim more than an array can be, such as no rows of 2^60 numbers: numpy says so, not torch.
     if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
-        tensor = tensor.to(torch.float64)  # bfloat16 and the like have no numpy counterpart
+        tensor = tensor.to(torch.float32)  # bfloat16 and the like have no numpy counterpart, and fit
+    elif tensor.numel():
+        return _mapped(path, name, tensor.numpy())
     return tensor.numpy()
+
+
+def _mapped(path: Path, name: str, like: Array) -> Array:
+    """A tensor as our own map of the file, which `release` can let go of."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        begin, _ = json.loads(file.read(size))[name]["data_offsets"]
+    return np.memmap(path, like.dtype, "r", 8 + size + begin, like.shape)
+
+
+def release(array: Array) -> None:
+    """Let go of the pages of a mapped file that were read; whoever reads them again maps them again."""
+    mapping = getattr(array, "_mmap", None)
+    if mapping is not None and hasattr(mapping, "madvise"):
+        mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def _first_line(error: Exception) -> str:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import torch
 
 from meor.backbone.base import Model
 from meor.evaluation.displacement import Displaced
 from meor.evaluation.endpoints import select
 from meor.evaluation.protocols import FilterPrefix, filter_parts
 from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
-from meor.search.outrankers import outrankers
+from meor.evaluation.tally import query_rows, tile_slices, wide_rows
+from meor.search.outrankers import Outrankers, outrankers
 from meor.search.queries import Known, Queries
 from meor.search.screen import Candidates, exact_scores
 from meor.stream.answers import EvaluationFilter
@@ -148,25 +148,39 @@ def newcomers_ahead(
     if not len(newcomers) or not len(chosen):
         return
     geometry = model.backbone.geometry
-    candidates = Candidates.prepare(geometry, _rows(model, newcomers), coarse=True)
     index = known.on(asked.side)
+    slices = list(tile_slices(model, newcomers.start, newcomers.stop))
+    kept = list(_prepared(model, slices)) if len(slices) == 1 else None
     block = int(np.clip(memory // (_BYTES_A_PAIR * len(newcomers)), 1, _LARGEST_BLOCK))
     for first in range(0, len(chosen), block):
         part = chosen[first : first + block]
         some = asked.select(part)
-        query = model.query_array(some.anchor, some.relation, some.side).astype(np.float64)
-        threshold = exact_scores(geometry, query, _rows(model, some.answer), np.arange(len(part)))
+        row = query_rows(model, some)
+        threshold = exact_scores(geometry, row, wide_rows(model, some.answer), np.arange(len(part)))
         of = Known(*index.bounds(some.anchor, some.relation), index.answer)
-        queries = Queries.prepare(geometry, query, some.answer, of, threshold, coarse=True)
-        found = outrankers(candidates, queries, offset=newcomers.start)
-        yield Ahead(part, found.start, found.column + newcomers.start, found.score)
+        queries = Queries.prepare(geometry, row, some.answer, of, threshold, coarse=True)
+        tiles = kept or _prepared(model, slices)
+        yield _joined(
+            part, [(tile.start, outrankers(rows, queries, offset=tile.start)) for tile, rows in tiles]
+        )
 
 
-def _rows(model: Model, ids: range | Ids) -> Floats:
-    chosen = (
-        model.entity[ids.start : ids.stop] if isinstance(ids, range) else model.entity[torch.from_numpy(ids)]
-    )
-    return np.ascontiguousarray(chosen.detach().cpu().numpy(), dtype=np.float64)
+def _prepared(model: Model, slices: Sequence[slice]) -> Iterator[tuple[slice, Candidates]]:
+    for tile in slices:
+        yield tile, Candidates.prepare(model.backbone.geometry, wide_rows(model, tile), coarse=True)
+
+
+def _joined(query: Ids, tiles: Sequence[tuple[int, Outrankers]]) -> Ahead:
+    """What was found in tiles of ascending ids, query by query."""
+    size = sum(np.diff(found.start) for _, found in tiles)
+    start = np.append(0, np.cumsum(size))
+    ids = np.concatenate([found.column + first for first, found in tiles])
+    score = np.concatenate([found.score for _, found in tiles])
+    if len(tiles) == 1:
+        return Ahead(query, start, ids, score)
+    of = np.concatenate([np.repeat(np.arange(len(query)), np.diff(found.start)) for _, found in tiles])
+    order = np.argsort(of, kind="stable")
+    return Ahead(query, start, ids[order], score[order])
 
 
 def _require_agreement(asked: Occurrences, query: Ids, found: Ids, counted: Ids) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from meor.errors import InputError, MemoryBudgetError
@@ -10,6 +11,8 @@ from meor.search.screen import TILE_CANDIDATES, TILE_QUERIES
 
 SMALLEST_BLOCK: Final = 64  # queries
 LARGEST_BLOCK: Final = 8192
+SMALLEST_TILE: Final = 1024  # rows
+TILE_BYTES: Final = 2**26  # of widened rows: more of them at a time would not be faster
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -25,19 +28,45 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * unit)
 
 
-def ranking_bytes(rows: int, width: int, queries: int) -> int:
-    """What ranking takes beside the model: screened rows, one tile, and a block of queries."""
-    each = width * (8 + 8 + 4 + 8) + 256  # rows gathered, query, its float32 copy, bookkeeping
-    return 4 * rows * width + 4 * TILE_QUERIES * min(TILE_CANDIDATES, rows) + queries * each
+@dataclass(frozen=True, slots=True)
+class RankingPlan:
+    """How many queries and how many candidates are looked at together, so that ranking keeps to a budget.
 
+    Rows stored in float64 are prepared once if the budget allows it. Narrower rows are widened a tile at a
+    time: the whole of them would take twice the memory of the file they come from.
+    """
 
-def ranking_block(memory: int, rows: int, width: int) -> int:
-    """Queries formed at a time: what the budget leaves after the screened rows and one tile."""
-    fixed = ranking_bytes(rows, width, 0)
-    queries = (memory - fixed) // (ranking_bytes(rows, width, 1) - fixed)
-    if queries < SMALLEST_BLOCK:
-        raise MemoryBudgetError(
-            f"A budget of {memory:,} bytes is too small: ranking {rows:,} candidates of width {width} "
-            f"needs {ranking_bytes(rows, width, SMALLEST_BLOCK):,}. Raise --memory."
-        )
-    return min(queries, LARGEST_BLOCK)
+    queries: int
+    rows: int
+    width: int
+    widened: bool  # rows are stored narrower than float64
+    candidates: int
+
+    @classmethod
+    def within(cls, memory: int, candidates: int, width: int, *, widened: bool = False) -> RankingPlan:
+        """The largest plan; a `MemoryBudgetError` before anything is allocated if there is none."""
+
+        def plan(queries: int, rows: int) -> RankingPlan:
+            return cls(queries, rows, width, widened, candidates)
+
+        query, row = (plan(*unit).bytes - plan(0, 0).bytes for unit in ((1, 0), (0, 1)))
+        whole = (memory - plan(0, candidates).bytes) // query
+        if not widened and whole >= SMALLEST_BLOCK:
+            return plan(min(whole, LARGEST_BLOCK), max(candidates, 1))
+        smallest = plan(SMALLEST_BLOCK, min(SMALLEST_TILE, candidates))
+        if smallest.bytes > memory:
+            raise MemoryBudgetError(
+                f"A budget of {memory:,} bytes is too small: ranking {candidates:,} candidates of width "
+                f"{width} needs {smallest.bytes:,}. Raise --memory."
+            )
+        room = memory - plan(SMALLEST_BLOCK, 0).bytes
+        rows = min(max(min(room // 2, TILE_BYTES) // row, smallest.rows, 1), max(candidates, 1))
+        return plan(min((memory - plan(0, rows).bytes) // query, LARGEST_BLOCK), rows)
+
+    @property
+    def bytes(self) -> int:
+        """What ranking takes beside the model: screened (and widened) rows, a tile of scores, queries."""
+        row = max(self.width, 1) * (8 + 4 if self.widened else 4)
+        query = self.width * (8 + 8 + 4 + 8) + 256  # rows gathered, query, its float32 copy, bookkeeping
+        scores = 4 * TILE_QUERIES * min(TILE_CANDIDATES, self.candidates)
+        return scores + self.rows * row + self.queries * query

@@ -10,19 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meor.backbone import Model
-from meor.errors import NonFiniteError
-from meor.evaluation.budget import ranking_block
-from meor.search.counting import count_range
-from meor.search.queries import Known, Queries
-from meor.search.screen import Candidates, exact_scores
+from meor.evaluation.tally import query_rows, tally, wide_rows
+from meor.search.screen import exact_scores
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream
-from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
+from meor.typing import SIDES, SPLITS, Ids, Role, Side, Split
 
 DEFAULT_MEMORY = 2**30
 
@@ -63,8 +59,8 @@ def count(
 ) -> Counts:
     """Where the candidates of E_u stand relative to each answer, old entities and newcomers apart."""
     ranges = (0, n_old), (n_old, n_cur)
-    tally = _tally(model, asked, known, ranges, n_cur, memory, screen)
-    return Counts(*tally[0].T, *tally[1].T)
+    found = tally(model, asked, known, ranges, n_cur, memory, screen)
+    return Counts(*found[0].T, *found[1].T)
 
 
 def rank(
@@ -131,7 +127,7 @@ def rank_update_incrementally(
         asked = occurrences(stream, update, last.occurrences.side, split, sample=sample)
         historical = asked.role == Role.HISTORICAL
         old_part = asked.select(historical)
-        newcomers = _tally(model, old_part, known, ((n_old, n_cur),), n_cur, memory, True)[0]
+        newcomers = tally(model, old_part, known, ((n_old, n_cur),), n_cur, memory, True)[0]
         newly_known = _ahead_and_newly_known(model, old_part, fresh, before, n_old)
         old = last.cur - newly_known
         cur = old + newcomers[:, 0] + newcomers[:, 1]
@@ -158,7 +154,7 @@ def _ahead_and_newly_known(
     known = [candidate[i] in earlier[earlier_start[i] : earlier_end[i]] for i in range(len(of))]
     chosen = ~np.array(known) & (candidate != asked.answer[of])
     of, candidate = of[chosen], candidate[chosen]
-    entity, query = _rows(model, n_old), _queries(model, asked.select(of))
+    entity, query = wide_rows(model, slice(0, n_old)), query_rows(model, asked.select(of))
     score = exact_scores(model.backbone.geometry, query, entity, candidate)
     own = exact_scores(model.backbone.geometry, query, entity, asked.answer[of])
     ahead = (score > own) | ((score == own) & (candidate < asked.answer[of]))
@@ -168,68 +164,3 @@ def _ahead_and_newly_known(
 
 def _universes(stream: Stream, update: int) -> tuple[int, int]:
     return (stream.entity_counts[update - 1] if update else 0), stream.entity_counts[update]
-
-
-def _rows(model: Model, n_rows: int) -> Floats:
-    return np.ascontiguousarray(model.entity[:n_rows].detach().cpu().numpy(), dtype=np.float64)
-
-
-def _queries(model: Model, asked: Occurrences) -> Floats:
-    query = model.query_array(asked.anchor, asked.relation, asked.side)
-    return np.ascontiguousarray(query, dtype=np.float64)
-
-
-def _tally(
-    model: Model,
-    asked: Occurrences,
-    known: EvaluationFilter,
-    ranges: Sequence[tuple[int, int]],
-    n_cur: int,
-    memory: int,
-    screen: bool,
-) -> list[NDArray[np.int64]]:
-    """[Q, 3] tallies for each candidate range, block by block of queries."""
-    block = ranking_block(memory, n_cur, model.entity.shape[1])  # refuses before anything is allocated
-    entity = _rows(model, n_cur)
-    _require_finite_rows(entity, asked)
-    geometry = model.backbone.geometry
-    candidates = Candidates.prepare(geometry, entity, screen=screen)
-    tallies = [np.zeros((len(asked), 3), np.int64) for _ in ranges]
-    start, end = known.on(asked.side).bounds(asked.anchor, asked.relation)
-    for first in range(0, len(asked), block):
-        part = slice(first, first + block)
-        some = asked.select(np.arange(first, min(first + block, len(asked))))
-        answers = Known(start[part], end[part], known.on(asked.side).answer)
-        queries = Queries.for_answers(candidates, _queries(model, some), some.answer, answers)
-        _require_finite(np.isfinite(queries.threshold), some)
-        for tally, (low, high) in zip(tallies, ranges, strict=True):
-            tally[part], healthy = count_range(candidates, queries, low, high)
-            if healthy is not None:
-                _require_finite(healthy, some)
-    return tallies
-
-
-def _require_finite_rows(entity: Floats, asked: Occurrences) -> None:
-    broken = np.flatnonzero(~np.isfinite(entity).all(1))
-    if len(broken) and len(asked):
-        raise NonFiniteError(
-            f"{_describe(asked, 0)}: candidate {broken[0]} has a NaN or infinite embedding, as have "
-            f"{len(broken) - 1} others. No rank was computed; repair the model's rows."
-        )
-
-
-def _require_finite(healthy: NDArray[np.bool_], asked: Occurrences) -> None:
-    if not healthy.all():
-        first = int(np.flatnonzero(~healthy)[0])
-        raise NonFiniteError(
-            f"{_describe(asked, first)}: a score is NaN or infinite. No rank was computed; "
-            "look at the rows of the query's entity and relation."
-        )
-
-
-def _describe(asked: Occurrences, index: int) -> str:
-    head, relation, tail = (int(value) for value in asked.fact[index])
-    return (
-        f"Query for the {asked.side.label} of fact (head {head}, relation {relation}, tail {tail}) "
-        f"at update {asked.update}"
-    )

@@ -168,7 +168,8 @@ def _can_go_on(config: Config, stream: Stream, path: Path, watcher: Watcher) -> 
     """A trial lies in the cache: whatever is wrong with it costs a training, never the run."""
     try:
         view = RunView.open(path)
-        if view.manifest["config_hash"] != _fingerprinted(config, stream)[1] or view.config != config:
+        stored = view.manifest["config_hash"], _fingerprinted(view.config, stream)[1]
+        if set(stored) != {_fingerprinted(config, stream)[1]}:
             raise RunError("it was made with other settings or from another stream.")
     except MeorError as error:
         watcher.say(f"the trial {path} is made again: {error}")

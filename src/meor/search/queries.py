@@ -80,6 +80,13 @@ class Queries:
         """The same queries with another score to beat."""
         return replace(self, threshold=threshold)
 
+    def counted_from(self, first: int) -> Queries:
+        """The same queries about a tile of candidates: ids count from the tile's first."""
+        if first == 0:
+            return self
+        known = self.known._replace(id=self.known.id - first)
+        return replace(self, answer=self.answer - first, known=known)
+
     def select(self, index: Ids) -> Queries:
         """Some of the queries; their rows stay where they are."""
         screened = None if self.screened is None else self.screened.take(index, 0)

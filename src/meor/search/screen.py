@@ -73,15 +73,15 @@ class Candidates:
         if geometry is Geometry.L1 and lanes and screen and len(row):
             blocks, size = _lanes(row)
             return cls(geometry, row, blocks if sizes_fit_float32(size.max(), row.shape[1]) else None, size)
-        reusable = (
-            into is not None and into.row.shape == row.shape and isinstance(into.screened, torch.Tensor)
-        )
-        narrow = into.screened.numpy() if reusable else np.empty(row.shape, np.float32)  # type: ignore[union-attr]
+        narrow = None if into is None else into.screened
+        if not isinstance(narrow, torch.Tensor) or narrow.shape != row.shape:
+            narrow = torch.empty(row.shape, dtype=torch.float32)
         size = np.empty(len(row))
-        share(_narrow_rows, len(row), geometry is Geometry.DOT, row, narrow, size)
+        share(_narrow_rows, len(row), geometry is Geometry.DOT, row, narrow.numpy(), size)
         if not (screen and len(row) and sizes_fit_float32(size.max(), row.shape[1])):
             return cls(geometry, row, None, size)
-        return cls(geometry, row, torch.from_numpy(narrow), size)
+        # The tensor itself: one made anew from its array would keep every earlier one alive, a step a link.
+        return cls(geometry, row, narrow, size)
 
 
 @fast_kernel

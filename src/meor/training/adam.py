@@ -58,11 +58,22 @@ class Adam:
                     self.epsilon,
                 )
             else:
-                mean.mul_(beta1).add_(parameter.grad, alpha=1 - beta1)
-                square.mul_(beta2).addcmul_(parameter.grad, parameter.grad, value=1 - beta2)
-                parameter.data.addcdiv_(
-                    mean, (square.sqrt() / root_correction).add_(self.epsilon), value=-step_size
-                )
+                self._torch_step(parameter.data, parameter.grad, mean, square, step_size, root_correction)
+
+    def _torch_step(
+        self,
+        value: Tensor,
+        gradient: Tensor,
+        mean: Tensor,
+        square: Tensor,
+        step_size: float,
+        correction: float,
+    ) -> None:
+        """The same step where there is no kernel of ours: on devices other than the CPU."""
+        beta1, beta2 = self.betas
+        mean.mul_(beta1).add_(gradient, alpha=1 - beta1)
+        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        value.addcdiv_(mean, (square.sqrt() / correction).add_(self.epsilon), value=-step_size)
 
     def state(self) -> dict[str, Tensor]:
         """Moments and the step count, for a checkpoint."""
