@@ -28,9 +28,9 @@ from meor.evaluation.rank import rank_update
 from meor.hosts.replay import Replay
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
+from meor.threads import set_threads
 from meor.training.base import Plan, Update
 from meor.training.initialise import base_model
-from meor.training.kernels import set_threads
 from meor.training.refine import Training, refine
 from meor.typing import Split
 

@@ -21,7 +21,7 @@ from meor.methods.calibration_grid import GRID, LEVELS, Fit, Tried, choose, grid
 from meor.methods.kernels import exact_columns
 from meor.methods.scale import EPSILON_TAU, ETA_MAD, scales
 from meor.random import Address
-from meor.storage.table_file import column, table_bytes
+from meor.storage.table_file import column, table_bytes, table_of
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
@@ -216,4 +216,4 @@ def calibration_bytes(fit: Fit, summary: ScaleSummary) -> bytes:
         "tau": column(tau, missing=~np.isfinite(tau)),
         "tau_level": column([SCALE_LEVELS[each] for each in summary.level.ravel()]),
     }
-    return table_bytes(table, compression_level=3)
+    return table_bytes(table_of(table), compression_level=3)

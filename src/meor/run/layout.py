@@ -15,7 +15,7 @@ import numpy as np
 from meor.errors import RunError
 from meor.storage.disk import TEMPORARY
 from meor.storage.json_file import read_json
-from meor.storage.table_file import column, table_bytes
+from meor.storage.table_file import column, table_bytes, table_of
 from meor.stream.snapshot import Stream
 
 CONFIG, LOG, VOCABULARY = "config.yaml", "log.jsonl", "vocabulary.parquet"
@@ -83,7 +83,7 @@ def vocabulary_bytes(stream: Stream) -> bytes:
         "kind": column([kind for kind, labels in kinds for _ in range(len(labels))]),
         "admitted_at": column(np.array([at for _, labels in kinds for at in labels.admitted_at], np.int64)),
     }
-    return table_bytes(table, store_schema=True)
+    return table_bytes(table_of(table), store_schema=True)
 
 
 def _is_listed_name(name: str) -> bool:

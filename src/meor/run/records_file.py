@@ -13,7 +13,7 @@ from meor.methods.variants import MEOR, VARIANTS, Variant
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
 from meor.run.view import RunView
-from meor.storage.table_file import column, table_bytes
+from meor.storage.table_file import column, table_bytes, table_of
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, Facts
 
@@ -40,7 +40,7 @@ def comparison_of(config: Config, stream: Stream, update: int, fact: Facts) -> C
     )
 
 
-def records_table(records: Records) -> dict[str, pa.Array]:
+def records_table(records: Records) -> pa.Table:
     """One row an occurrence, in the buffer's order; quantities of one that is not eligible are null."""
     cohort, scale = records.comparison.cohort, records.scale
     nothing = ~records.eligible
@@ -53,13 +53,14 @@ def records_table(records: Records) -> dict[str, pa.Array]:
         "u_old": records.reference,
         "excess": records.excess,
     }
-    return {
+    columns = {
         **{name: column(cohort.fact[:, at]) for at, name in enumerate(("head", "relation", "tail"))},
         "side": column(sides[cohort.side].tolist()),
         "n_newcomers": column(cohort.n_newcomers),
         **{name: column(value, missing=nothing) for name, value in numbers.items()},
         "active": column(records.active),
     }
+    return table_of(columns)
 
 
 def records_bytes(records: Records) -> bytes:

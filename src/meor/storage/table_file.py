@@ -39,12 +39,14 @@ def column(values: Column, missing: Mask | None = None) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
-def table_bytes(columns: Mapping[str, pa.Array] | pa.Table, **options: Any) -> bytes:
+def table_of(columns: Mapping[str, pa.Array]) -> pa.Table:
+    return pa.Table.from_arrays(list(columns.values()), names=list(columns))
+
+
+def table_bytes(table: pa.Table, **options: Any) -> bytes:
     """The bytes of a Parquet file. Nothing is in it but the rows and the writer's version."""
-    if not isinstance(columns, pa.Table):
-        columns = pa.Table.from_arrays(list(columns.values()), names=list(columns))
     sink = pa.BufferOutputStream()
-    pq.write_table(columns, sink, **{"compression": "zstd", "store_schema": False, **options})
+    pq.write_table(table, sink, **{"compression": "zstd", "store_schema": False, **options})
     return bytes(sink.getvalue())
 
 
