@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from meor.errors import StudyError
-from meor.evaluation import calibration_grid
+from meor.methods import calibration_grid
 from meor.methods.variants import VARIANTS
 from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
 from meor.study.rows import ENDPOINTS, IDENTITY_TOLERANCE, Group, Row, select
