@@ -94,8 +94,8 @@ def random_calibration(stream: Stream, seed: int, through: int) -> Calibration:
 class ByHand:
     """Every raw score of an update once; then transform, sort and read the place of the answer."""
 
-    def __init__(self, stream: Stream, model: Model, update: int):
-        self.known = {tuple(one) for one in stream.prefix(update, SPLITS).tolist()}
+    def __init__(self, stream: Stream, model: Model, update: int, splits: tuple[Split, ...] = SPLITS):
+        self.known = {tuple(one) for one in stream.prefix(update, splits).tolist()}
         self.n_old, self.n_cur = stream.entity_counts[update - 1], stream.entity_counts[update]
         self.cohort = stream.entities.admitted_at
         self.model = model
@@ -166,7 +166,7 @@ def test_without_transforms_or_without_a_scale_ranks_are_replays(name):
 
 def tried_by_hand(stream, model, earlier: Calibration, summary: ScaleSummary) -> dict:
     """role -> (side, relation, reciprocal rank under each transform, and raw) of every validation query."""
-    hand = ByHand(stream, model, 2)
+    hand = ByHand(stream, model, 2, (Split.TRAIN, Split.VALID))  # a fit sees no test fact
     rows: dict = {Role.HISTORICAL: [], Role.TARGET_NEWCOMER: []}
     before = earlier.fits[0]
     for side in SIDES:

@@ -243,7 +243,7 @@ def test_the_validated_choice_shows_what_it_was_chosen_from_and_an_end_of_the_gr
     assert [row[-1].text for row in shown.rows[:2]] == ["×300", "×1"]
     assert uor[4].text == "--"
     assert "not used" in mmr[-1].text
-    assert "MEOR: the largest multiple on offer" in shown.note
+    assert "MEOR, UOR: the largest multiple that was tried" in shown.note  # each the end of its own grid
 
 
 def test_failed_cells_are_named(page: Page) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.study.study_rows import row as invented_row
 from tests.study.tiny_study import hashes, tiny_plan
 
 from meor.errors import StreamError
@@ -253,6 +254,37 @@ def test_every_rule_has_its_rows_and_the_choice_is_recorded(place: Path) -> None
     assert {each["method"] for each in told} == {"uncentered", "meor"}
     assert [each["multiple"] for each in told[0]["candidates"]] == [1.0, 3.0, 10.0, 30.0, 100.0, 300.0]
     assert json.loads((out / "balances.json").read_text())
+
+
+class Invented:
+    """Outcomes without runs: H_cur rises with the multiple through 3,000, and A_TN stays."""
+
+    workers = 1
+
+    def outcomes(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        for task in tasks:
+            cell, multiple = task.cell, task.cell.multiple or 0.0
+            cur = 0.2 + min(multiple, 3000.0) / 1e5 - max(0.0, multiple - 3000.0) / 1e6
+            made = invented_row(
+                cell.method,
+                cell.seed,
+                stream=cell.stream,
+                multiple=cell.multiple,
+                H_cur=cur,
+                D_MCI=0.25 - cur,
+                run=cell.name,
+            )
+            yield Outcome(cell, made, None, 0.0)
+
+
+def test_selection_goes_beyond_300_until_two_multiples_in_succession_are_no_better(place: Path) -> None:
+    plan = tiny_plan(place, methods=["replay", "meor"], coefficient_rule=["validated"], pairs=1)
+    found = conduct(plan, place / "larger", executor=Invented())
+    assert found.failures == {}
+    (choice,) = found.choices
+    assert [one.multiple for one in choice.candidates][5:] == [300.0, 1000.0, 3000.0, 10000.0, 30000.0]
+    assert choice.multiple == 3000.0
+    assert [row.multiple for row in found.rows if row.method == "meor"] == [3000.0]
 
 
 @pytest.mark.parametrize("executor", [Serial(), Processes(2)], ids=["serial", "processes"])
