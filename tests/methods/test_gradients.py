@@ -14,8 +14,8 @@ from meor.methods.dense import dense_pressures, dense_scale, score_all, table_sc
 from meor.methods.frozen import freeze
 from meor.methods.penalty import Penalty
 from meor.methods.pressure import maximum, smooth_pressure, squared_hinge
+from meor.methods.registry import penalties
 from meor.methods.sparse import sparse_penalty
-from meor.methods.variants import VARIANTS
 from meor.training.loss import Table
 
 DRAWS = 50
@@ -47,7 +47,7 @@ def far_from_kinks(comparison: Comparison, model, index) -> bool:
     return bool(np.abs(frozen.queries.row[index][:, None] - rows[None]).min() > KINK)
 
 
-@pytest.mark.parametrize("kind", sorted(VARIANTS))
+@pytest.mark.parametrize("kind", sorted(penalties()))
 @pytest.mark.parametrize("name", sorted(BACKBONES))
 def test_the_penalty_has_the_gradient_of_finite_differences(name, kind):
     done, seed = 0, 0
@@ -56,7 +56,7 @@ def test_the_penalty_has_the_gradient_of_finite_differences(name, kind):
         stream = growing(seed, n_old=8, n_new=2)
         model = random_model(stream, name, seed, dim=2, newcomers=pressing(name))
         comparison = Comparison.build(
-            stream, 1, stream.snapshots[0].train[:2], run=seed, variant=VARIANTS[kind]
+            stream, 1, stream.snapshots[0].train[:2], run=seed, variant=penalties()[kind]
         )
         index = np.flatnonzero(comparison.eligible)
         if not len(index) or not far_from_kinks(comparison, model, index):
@@ -98,7 +98,7 @@ def far_from_reference_kinks(comparison: Comparison, model, index) -> bool:
     return bool(apart.min() > KINK)
 
 
-@pytest.mark.parametrize("kind", sorted(VARIANTS))
+@pytest.mark.parametrize("kind", sorted(penalties()))
 @pytest.mark.parametrize("name", sorted(BACKBONES))
 def test_a_host_that_moves_old_rows_may_differentiate_the_references_too(name, kind):
     """The whole penalty by every row, with no reference detached and the scale held; products twice."""
@@ -112,7 +112,7 @@ def test_a_host_that_moves_old_rows_may_differentiate_the_references_too(name, k
             1,
             stream.snapshots[0].train[:2],
             run=seed,
-            variant=VARIANTS[kind],
+            variant=penalties()[kind],
             settings=Settings(draws=2, detach_reference=False),
         )
         index = np.flatnonzero(comparison.eligible)

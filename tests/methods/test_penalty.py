@@ -16,8 +16,9 @@ from meor.methods.dense import table_scores
 from meor.methods.frozen import Scratch
 from meor.methods.penalty import Penalty
 from meor.methods.records import penalty_records
+from meor.methods.registry import penalties
 from meor.methods.sparse import Tiles
-from meor.methods.variants import MEOR, MMR, SHUFFLED, VARIANTS
+from meor.methods.variants import MEOR, MMR, SHUFFLED
 from meor.stream.snapshot import build_stream
 from meor.training.loss import Table
 from meor.typing import Split
@@ -76,12 +77,12 @@ def test_the_penalty_is_the_papers_formula(name):
     assert found == pytest.approx(expected, rel=1e-11)
 
 
-@pytest.mark.parametrize("kind", sorted(VARIANTS))
+@pytest.mark.parametrize("kind", sorted(penalties()))
 @pytest.mark.parametrize("name", sorted(BACKBONES))
 def test_the_reference_cache_changes_no_bit(name, kind):
     """G3: constants kept over steps against constants made anew at each step, while newcomers move."""
     for seed in range(14):  # 14 x 15 = 210 cases
-        stream, model, comparison = built(seed, name, VARIANTS[kind])
+        stream, model, comparison = built(seed, name, penalties()[kind])
         kept = Penalty(comparison, model.backbone)
         entity, relation = tables(model, stream)
         for step in range(2):
@@ -168,9 +169,9 @@ def test_the_number_of_threads_changes_no_bit():
     assert torch.equal(found[0][1], found[1][1])
 
 
-@pytest.mark.parametrize("kind", sorted(VARIANTS))
+@pytest.mark.parametrize("kind", sorted(penalties()))
 def test_a_host_that_moves_old_rows_takes_the_general_path(kind):
-    stream, model, comparison = built(7, variant=VARIANTS[kind])
+    stream, model, comparison = built(7, variant=penalties()[kind])
     penalty = Penalty(comparison, model.backbone)
     entity, relation = Table.of(model.entity.clone()), Table.of(model.relation.clone())
     assert not penalty.is_frozen(entity, relation)
@@ -354,7 +355,7 @@ def test_the_kernels_are_used_on_the_cpu_unless_they_are_declined(monkeypatch, f
 def test_what_borrowed_references_lose_is_counted_over_all_blocks_and_nothing_else_is(memory):
     stream, model, _ = built(13)
     fact, counts = stream.snapshots[0].train[:12], {}
-    for kind, variant in VARIANTS.items():
+    for kind, variant in penalties().items():
         comparison = Comparison.build(
             stream, 1, fact, run=13, variant=variant, settings=Settings(memory=memory)
         )

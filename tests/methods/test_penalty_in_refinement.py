@@ -10,7 +10,7 @@ from meor.backbone import BACKBONES, Model
 from meor.hosts.replay import Replay
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
-from meor.methods.variants import VARIANTS
+from meor.methods.registry import penalties
 from meor.training.base import Plan, Update
 from meor.training.buffer import Buffer
 from meor.training.refine import Training, refine
@@ -48,10 +48,10 @@ def same(one, other) -> bool:
 
 def penalty_of(stream, name: str, kind: str) -> Penalty:
     fact = stream.snapshots[0].train[:12]
-    return Penalty(Comparison.build(stream, 1, fact, run=0, variant=VARIANTS[kind]), BACKBONES[name])
+    return Penalty(Comparison.build(stream, 1, fact, run=0, variant=penalties()[kind]), BACKBONES[name])
 
 
-@pytest.mark.parametrize("kind", sorted(VARIANTS))
+@pytest.mark.parametrize("kind", sorted(penalties()))
 @pytest.mark.parametrize("name", sorted(BACKBONES))
 def test_a_coefficient_of_zero_leaves_the_bits_of_replay(name, kind):
     stream = growing(1, n_old=20, n_new=8)
@@ -61,7 +61,7 @@ def test_a_coefficient_of_zero_leaves_the_bits_of_replay(name, kind):
     assert not same(replay, refined(stream, model, penalty_of(stream, name, kind), 0.5, 0.01))
 
 
-@pytest.mark.parametrize("kind", sorted(VARIANTS))
+@pytest.mark.parametrize("kind", sorted(penalties()))
 @pytest.mark.parametrize("name", sorted(BACKBONES))
 def test_a_penalty_that_never_acts_leaves_the_bits_of_replay(name, kind):
     stream = growing(1, n_old=20, n_new=8)

@@ -5,15 +5,15 @@ from tests.growth import growing, pressing, random_model
 from meor.methods.comparison import Comparison
 from meor.methods.dense import dense_pressures, dense_scale, table_scores
 from meor.methods.records import penalty_records
-from meor.methods.variants import VARIANTS
+from meor.methods.registry import penalties
 
 
-@pytest.mark.parametrize("kind", sorted(VARIANTS))
+@pytest.mark.parametrize("kind", sorted(penalties()))
 @pytest.mark.parametrize("name", ["complex", "distmult", "transe"])
 def test_records_hold_what_the_general_path_computes(name, kind):
     stream = growing(4, n_old=15, n_new=5)
     model = random_model(stream, name, 4, newcomers=pressing(name))
-    comparison = Comparison.build(stream, 1, stream.snapshots[0].train, run=0, variant=VARIANTS[kind])
+    comparison = Comparison.build(stream, 1, stream.snapshots[0].train, run=0, variant=penalties()[kind])
     records = penalty_records(comparison, model)
     score = table_scores(model.backbone, model.entity, model.relation)
     index = np.flatnonzero(comparison.eligible)
@@ -35,7 +35,7 @@ def test_uncentered_records_show_the_reference_they_do_not_subtract():
     model = random_model(stream, "complex", 4, newcomers=2.0)
     meor, uncentered = (
         penalty_records(
-            Comparison.build(stream, 1, stream.snapshots[0].train, run=0, variant=VARIANTS[kind]), model
+            Comparison.build(stream, 1, stream.snapshots[0].train, run=0, variant=penalties()[kind]), model
         )
         for kind in ("meor", "uncentered")
     )

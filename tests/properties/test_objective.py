@@ -19,12 +19,13 @@ from meor.methods.dense import ScoreFunction, dense_pressures, dense_scale, scor
 from meor.methods.penalty import Penalty
 from meor.methods.pressure import excess, mean_reference, squared_hinge
 from meor.methods.records import penalty_records
-from meor.methods.variants import MEOR, VARIANTS
+from meor.methods.registry import penalties
+from meor.methods.variants import MEOR
 from meor.stream.snapshot import Stream
 
 seeds = st.integers(0, 10**6)
 names = st.sampled_from(["complex", "distmult", "transe"])
-kinds = st.sampled_from(sorted(VARIANTS))
+kinds = st.sampled_from(sorted(penalties()))
 holds = Lengths(short=1000, long=10_000)
 
 
@@ -54,7 +55,7 @@ def case(seed: int, name: str = "complex", kind: str = "meor", repeat: int = 1, 
     model = random_model(stream, name, seed, dim=2 + seed % 3, newcomers=pressing(name))
     fact = np.tile(stream.snapshots[0].train[:5], (repeat, 1))
     comparison = Comparison.build(
-        stream, 1, fact, run=seed, variant=VARIANTS[kind], settings=replace(Settings(), **chosen)
+        stream, 1, fact, run=seed, variant=penalties()[kind], settings=replace(Settings(), **chosen)
     )
     return Case(stream, model, comparison)
 

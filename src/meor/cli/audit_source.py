@@ -10,6 +10,7 @@ from typing import Any
 from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
 from meor.evaluation.external import load_external
+from meor.methods import METHODS
 from meor.run.config import Config
 from meor.run.layout import MODEL, VOCABULARY, update_name
 from meor.run.state import unfinished
@@ -106,7 +107,8 @@ def of_run(run: Path, stream_name: str | None, data_dir: Path | None) -> Source:
         updates,
         {name: view.manifest["sha256"][name] for name in names},
         view.config.evaluation.model_dump(mode="json"),
-        view.config.method != "calibration",  # its stored ranks are of scores changed after training
+        # Stored ranks of a transform are of scores changed after training.
+        METHODS[view.config.method].kind != "transform",
         view,
     )
 

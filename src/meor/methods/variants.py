@@ -1,11 +1,9 @@
-"""MEOR and its four controls, as data; one code path reads them."""
+"""MEOR and its four controls, as data; one code path reads them. `registry` gives them names."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Literal
-
-from meor.errors import ConfigError
 
 Aggregate = Literal["smooth", "max"]
 Reference = Literal["matched", "role"]
@@ -27,20 +25,3 @@ MMR = replace(MEOR, aggregate="max")
 UOR = replace(MEOR, reference="role")
 SHUFFLED = replace(MEOR, assignment="shuffled")
 UNCENTERED = replace(MEOR, centered=False)
-
-VARIANTS: dict[str, Variant] = {
-    "meor": MEOR,
-    "mmr": MMR,
-    "uor": UOR,
-    "shuffled": SHUFFLED,
-    "uncentered": UNCENTERED,
-}
-
-
-def variant(name: str) -> Variant:
-    """The variant of a method name."""
-    if name not in VARIANTS:
-        raise ConfigError(
-            f"there is no penalty called {name!r}", remedy=f"Use one of {', '.join(sorted(VARIANTS))}"
-        )
-    return VARIANTS[name]

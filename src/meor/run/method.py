@@ -12,6 +12,7 @@ from typing import Any
 
 from meor.backbone import Model
 from meor.evaluation.ranks_file import ranks_bytes
+from meor.methods import METHODS
 from meor.methods.balance import Balance, balance_penalty
 from meor.methods.calibration import Calibration, Calibrator, calibration_bytes
 from meor.methods.penalty import Penalty
@@ -202,8 +203,8 @@ class Calibrated(Method):
 
 
 def method_of(config: Config, stream: Stream, judge: Judge, log: Log, choose: Choose) -> Method:
-    kinds = {"replay": Method, "calibration": Calibrated}
-    return kinds.get(config.method, Penalized)(config, stream, judge, log, choose)
+    kinds = {"host": Method, "penalty": Penalized, "transform": Calibrated}
+    return kinds[METHODS[config.method].kind](config, stream, judge, log, choose)
 
 
 def balanced(config: Config, stream: Stream, number: int, replay: ReplayModel) -> Balance:

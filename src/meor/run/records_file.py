@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pyarrow as pa
 
+from meor.methods import penalties
 from meor.methods.comparison import Comparison, Settings
 from meor.methods.records import Records
-from meor.methods.variants import MEOR, VARIANTS, Variant
+from meor.methods.variants import MEOR, Variant
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
 from meor.run.view import RunView
@@ -20,7 +21,7 @@ from meor.typing import SIDES, Facts
 
 def variant_of(method: str) -> Variant:
     """The variant whose records a method has; methods without a penalty are looked at as MEOR would."""
-    return VARIANTS.get(method, MEOR)
+    return penalties().get(method, MEOR)
 
 
 def comparison_of(config: Config, stream: Stream, update: int, fact: Facts) -> Comparison:

@@ -16,6 +16,7 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import RunError
 from meor.evaluation.rank import DEFAULT_MEMORY
 from meor.hosts.replay import Replay
+from meor.methods import METHODS
 from meor.methods.balance import Balance
 from meor.run.base_store import BASE_META, BaseStore, StoredBase, Wanted, default_cache
 from meor.run.checkpoint import Checkpoint
@@ -152,7 +153,7 @@ class Runner:
         self._log("grown", update=number, newcomers=newcomers, rows_sha256=rows)
         term = self.method.term(update, start, self.pair.model)
         training = self._opened(self.host, start, update, plan)
-        if self.config.method == "calibration" and self.resources.replay is not None:
+        if METHODS[self.config.method].kind == "transform" and self.resources.replay is not None:
             model = self.pair.run().model(number)
         else:
             model = self._train(training, plan, phase="update", term=term)
