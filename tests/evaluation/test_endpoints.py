@@ -118,8 +118,11 @@ def test_no_query_has_no_mean_and_an_unknown_metric_is_named():
         measure(np.array([1]), "median")
 
 
-def test_what_is_undefined_has_the_name_under_which_it_is_found():
+def test_an_endpoint_has_the_name_under_which_it_is_found():
     found = endpoints([ranks(1, Side.HEAD, [(S, 1, 1)])])
     undefined = {name: each for name, each in found.items() if isinstance(each, Undefined)}
     assert "H_cur_hits@10" in undefined
     assert all(each.name == name for name, each in undefined.items())
+    whole = endpoints(full())
+    assert {"D_MCI", "D_MCI_hits@10", "H_old_hits@1"} <= set(whole)
+    assert all(each.name == name for name, each in whole.items())

@@ -1,6 +1,8 @@
+import numpy as np
 import pytest
 import torch
 
+from meor.methods.kernels import _press
 from meor.methods.pressure import (
     excess,
     gaps,
@@ -74,3 +76,18 @@ def test_an_empty_batch_costs_nothing():
     found = squared_hinge(nothing, nothing)
     assert float(found) == 0
     assert not found.requires_grad
+
+
+@pytest.mark.parametrize("largest", [0.5, 30.0, 400.0])
+def test_a_drawn_multiset_has_the_pressure_of_its_candidates_however_large_the_gaps(largest):
+    """Entity 3 is no candidate (a gap below 0) and -1 is nobody; whoever does not outrank has a gap of 0."""
+    gap = np.array([0.0, largest, 0.0, -1.0, largest / 3, 0.0])
+    for drawn in ([0, 1, 2, 3, 4, -1, 5], [1], [1, 1, 0], [0, 2], [3, -1]):
+        kept = [gap[entity] for entity in drawn if entity >= 0 and gap[entity] >= 0]
+        out = np.empty(3)
+        _press(gap, np.array(drawn, np.int32), 5.0, out)
+        assert out[2] == len(kept)
+        if kept:
+            assert out[1] == max(kept)
+            wanted = smooth_pressure(torch.tensor(kept, dtype=torch.float64), 5.0)
+            assert out[0] == pytest.approx(float(wanted), rel=1e-13, abs=0)

@@ -8,9 +8,11 @@ DAMAGE = "crash/test_checkpoint_damage.py -k 'not flipped'"
 TABLE = [
     ("cohort", "golden cohort properties/test_matched_references.py -k 'not uniform'", False),
     ("methods/calibra*", "methods/test_calibration.py", True),
+    ("methods/registry.py", "methods/test_registry.py", True),
     ("methods/scale.py methods/variants.py", "methods/test_scale.py methods/test_variants.py", True),
     ("methods/pressure.py", "methods/test_pressure.py properties/test_aggregate.py", True),
     ("methods/sparse.py", "methods/test_penalty.py", True),
+    ("methods/kernels.py", f"methods/test_pressure.py {PENALTY} properties/test_objective.py", True),
     ("methods", f"{PENALTY} properties/test_objective.py", True),
     ("evaluation/audit.py", "cli/test_audit.py", True),
     ("evaluation", "evaluation properties/test_endpoints.py -k 'not planted'", True),

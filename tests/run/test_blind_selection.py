@@ -103,9 +103,9 @@ def test_base_stopping_filters_by_train_and_valid_or_by_less_where_less_is_asked
     made: Callable[..., tuple[Path, Path]], given: tuple[Split, ...]
 ) -> None:
     names = ", ".join(split.value for split in given)
-    run, _ = made(f"evaluation.filter_splits=[{names}]")
+    _, run = made(f"evaluation.filter_splits=[{names}]")  # where test facts are known answers of valid ones
     wanted = [split for split in given if split is not Split.TEST]
-    stream, model = tiny_stream(), RunView.open(run).model(0)
+    stream, model = with_other_test_facts(tiny_stream()), RunView.open(run).model(0)
     ranks = rank_update(stream, model, 0, split=Split.VALID, filter_splits=wanted)
     best = measure(np.concatenate([each.cur for each in ranks]))
     assert events(run, "base")[0]["best_mrr"] == best

@@ -71,7 +71,7 @@ def _command(pid: int) -> bytes:
 
 @pytest.mark.parametrize(
     "without",
-    ["worker._watch = lambda study: None", "worker._c_library = lambda: None"],
+    ["worker._watch = lambda study: None", "worker.c_library = lambda: None"],
     ids=["told", "looks"],
 )
 def test_a_worker_ends_with_its_study_by_either_means(without: str) -> None:

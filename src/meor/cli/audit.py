@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -118,6 +119,7 @@ def command(
             source.stream, source.model_of, question, groups=grouped, memory=budget, say=status.update
         )
         older = _older(source, question, run is not None, budget) if protocols else None
+    source = replace(source, model_of=_let_go)  # writing takes memory of its own
     content = _content(source, question, found)
     if older is not None:
         content[PROTOCOLS] = older
@@ -154,6 +156,10 @@ def _source(
     opened = open_stream(stream, data_dir=data_dir, duplicates=duplicates)
     question = question_of(wanted, opened)
     return given(opened, files, max(question.updates)), question
+
+
+def _let_go(update: int) -> NoReturn:
+    raise RunError(f"the model of update {update} has been let go of.")
 
 
 def _own_question(source: Source, wanted: Wanted) -> Question:

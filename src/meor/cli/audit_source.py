@@ -10,6 +10,7 @@ from typing import Any
 from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
 from meor.evaluation.external import load_external
+from meor.heap import give_memory_back
 from meor.methods import METHODS
 from meor.run.config import Config
 from meor.run.layout import MODEL, VOCABULARY, update_name
@@ -68,6 +69,7 @@ class Files:
 def given(stream: Stream, files: Files, through: int) -> Source:
     """One model for every update up to `through`: each update's universe leaves later entities out."""
     backbone, entity, relation, vocabulary = files.require_all()
+    give_memory_back()  # what reading the stream has freed, before the rows come
     model = load_external(stream, backbone, entity, relation, vocabulary, through=through, widen=False)
     named = {"entity": entity, "relation": relation, "vocabulary": vocabulary}
     digests = {name: sha256_of(path) for name, path in named.items()}

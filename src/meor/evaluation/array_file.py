@@ -82,7 +82,8 @@ def _mapped(path: Path, name: str, like: Array) -> Array:
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         begin, _ = json.loads(file.read(size))[name]["data_offsets"]
-    return np.memmap(path, like.dtype, "r", 8 + size + begin, like.shape)
+    # "c", copy on write: torch takes no array that is read-only
+    return np.memmap(path, like.dtype, "c", 8 + size + begin, like.shape)
 
 
 def release(array: Array) -> None:

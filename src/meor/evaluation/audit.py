@@ -15,6 +15,7 @@ from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally,
 from meor.evaluation.endpoints import Endpoint, Undefined, cell_keys, endpoints
 from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, to_ranks
 from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
+from meor.heap import give_memory_back
 from meor.stream.occurrence import occurrences
 from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream
@@ -128,6 +129,7 @@ def _add_update(
         by_id.append(ranks)
         chosen.append(ranks if question.ties is Ties.ID else to_ranks(stream, asked, counts, question.ties))
         blamed.append(blame(stream, model, ranks, memory=memory, **options))
+        give_memory_back()  # pairs and tiles of this side, beside rows that may fill most of the memory
     part.ranks[update] = tuple(chosen)
     part.by_id.extend(by_id)
     named = name_newcomers(stream, model, worst(by_id, NAMED), limit=NAMED_EACH, **options)

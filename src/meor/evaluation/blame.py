@@ -28,6 +28,7 @@ from meor.typing import SPLITS, Floats, Ids, Role, Split
 
 _BYTES_A_PAIR = 72  # a query and a newcomer ahead of it: ids, score, charge, their order, and their copies
 _LARGEST_BLOCK = 4096  # queries
+_ENOUGH = 2**26  # bytes of pairs: more of them at a time would not be faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ def newcomers_ahead(
     index = known.on(asked.side)
     slices = list(tile_slices(model, newcomers.start, newcomers.stop))
     kept = list(_prepared(model, slices)) if len(slices) == 1 else None
-    block = int(np.clip(memory // (_BYTES_A_PAIR * len(newcomers)), 1, _LARGEST_BLOCK))
+    block = int(np.clip(min(memory, _ENOUGH) // (_BYTES_A_PAIR * len(newcomers)), 1, _LARGEST_BLOCK))
     for first in range(0, len(chosen), block):
         part = chosen[first : first + block]
         some = asked.select(part)

@@ -12,7 +12,7 @@ from meor.search.screen import TILE_CANDIDATES, TILE_QUERIES
 SMALLEST_BLOCK: Final = 64  # queries
 LARGEST_BLOCK: Final = 8192
 SMALLEST_TILE: Final = 1024  # rows
-TILE_BYTES: Final = 2**26  # of widened rows: more of them at a time would not be faster
+TILE_BYTES: Final = 2**24  # of widened rows: more of them at a time would not be faster
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from meor.evaluation.rank import Ranks
 from meor.stream.snapshot import Stream
-from meor.stream.structure import Structure
-from meor.typing import Floats, Ids, Role, Side
+from meor.stream.structure import degree_bins
+from meor.typing import Floats, Ids, Role, Side, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,13 @@ def tables(stream: Stream, ranks: Sequence[Ranks]) -> tuple[Table, ...]:
     """
     admitted = np.asarray(stream.entities.admitted_at, dtype=np.int64)
     keys: dict[str, list[Ids]] = {"relation": [], "admitted_at": [], "degree_bin": []}
-    structure: dict[int, Structure] = {}
     for each in ranks:
         asked = each.occurrences
-        if asked.update not in structure:
-            structure[asked.update] = Structure.through(stream, asked.update)
+        answers = stream.prefix(asked.update, [Split.TRAIN])[:, asked.side.answer_column]
+        degree = np.bincount(answers, minlength=stream.entity_counts[asked.update])
         keys["relation"].append(asked.relation)
         keys["admitted_at"].append(admitted[asked.answer])
-        keys["degree_bin"].append(structure[asked.update].degree_bin[asked.side][asked.answer])
+        keys["degree_bin"].append(degree_bins(degree[asked.answer]))
     return tuple(Table(name, _tally_by(ranks, columns)) for name, columns in keys.items())
 
 

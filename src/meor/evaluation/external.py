@@ -23,7 +23,7 @@ from meor.stream.snapshot import Stream
 from meor.stream.vocabulary import Vocabulary
 from meor.typing import Ids
 
-TILE_BYTES = 2**26
+TILE_BYTES = 2**24
 """Of a mapped array, converted at a time."""
 
 _FITS_FLOAT32 = {"float16", "float32", "complex64"}
@@ -42,15 +42,13 @@ class _Table:
         """Of a row of the model: a complex number takes two places."""
         return int(self.rows.shape[1]) * (2 if self.rows.dtype.kind == "c" else 1)
 
-    def write_to(self, target: NDArray[Any], order: Ids) -> None:
+    def real(self, numbers: Ids) -> NDArray[Any]:
         """Rows by number; of complex ones the real half, then the imaginary half."""
-        chosen = self.rows[order]
-        if chosen.dtype.kind == "c":
-            half = self.width // 2
-            target[:, :half], target[:, half:] = chosen.real, chosen.imag
-        else:
-            target[:] = chosen
+        chosen = self.rows[numbers]
         release(self.rows)
+        if chosen.dtype.kind == "c":
+            return np.concatenate([chosen.real, chosen.imag], axis=1)
+        return chosen
 
 
 def load_external(
@@ -169,15 +167,17 @@ def _in_id_order(table: _Table, needed: int, known: Vocabulary) -> Ids:
 
 
 def _gathered(table: _Table, order: Ids, known: Vocabulary, dtype: type[np.floating[Any]]) -> torch.Tensor:
-    """Rows in id order, a tile at a time: a mapped file is never in memory as a whole beside them."""
+    """Rows in id order. They are read in the file's own order, so that little of it is mapped at a time."""
     rows = np.empty((len(order), table.width), dtype)
-    broken: list[int] = []
+    healthy = np.empty(len(order), np.bool_)
+    as_stored = np.argsort(order)
     size = max(1, TILE_BYTES // (8 * table.width))
     for first in range(0, len(order), size):
-        part = rows[first : first + size]
-        table.write_to(part, order[first : first + size])
-        broken.extend(first + np.flatnonzero(~np.isfinite(part).all(axis=1)))
-    if broken:
+        ids = as_stored[first : first + size]
+        part = table.real(order[ids])
+        rows[ids], healthy[ids] = part, np.isfinite(part).all(axis=1)
+    broken = np.flatnonzero(~healthy)
+    if len(broken):
         raise ModelError(
             f"{len(broken)} {table.kind} rows hold NaN or infinity, the first being row {order[broken[0]]} "
             f"({known.label(int(broken[0]))!r})",

@@ -77,11 +77,14 @@ def remedy_for(path: Path, name: str) -> str:
 def vocabulary_bytes(stream: Stream) -> bytes:
     """id, label, kind, admitted_at: entities, then relations, each numbered from 0."""
     kinds = (("entity", stream.entities), ("relation", stream.relations))
+    counts = [len(labels) for _, labels in kinds]
     table = {
-        "id": column(np.array([id for _, labels in kinds for id in range(len(labels))], np.int64)),
+        "id": column(np.concatenate([np.arange(count) for count in counts])),
         "label": column([label for _, labels in kinds for label in labels]),
-        "kind": column([kind for kind, labels in kinds for _ in range(len(labels))]),
-        "admitted_at": column(np.array([at for _, labels in kinds for at in labels.admitted_at], np.int64)),
+        "kind": column([kind for (kind, _), count in zip(kinds, counts, strict=True) for _ in range(count)]),
+        "admitted_at": column(
+            np.concatenate([np.array(labels.admitted_at, np.int64) for _, labels in kinds])
+        ),
     }
     return table_bytes(table_of(table), store_schema=True)
 

@@ -31,7 +31,8 @@ def column(values: Column, missing: Mask | None = None) -> pa.Array:
         kind = pa.from_numpy_dtype(values.dtype)
         data = _bits(values) if values.dtype == bool else np.ascontiguousarray(values)
         return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(data)])
-    encoded = [text.encode() for text in values]
+    known: dict[str, bytes] = {}  # of text that repeats, one copy
+    encoded = [known.setdefault(text, text.encode()) for text in values]
     ends = np.cumsum([0, *map(len, encoded)])
     if ends[-1] > np.iinfo(np.int32).max:
         raise ValueError("a column of text is longer than 2 GiB")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
 import signal
 import sys
 import threading
 import time
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from meor.heap import c_library, give_memory_back
 from meor.storage.parquet import byte_budget
 from meor.study.cell import Outcome, Task, run_cell
 
@@ -35,7 +33,7 @@ def make_cell(task: Task, study: int | None = None) -> Outcome:
 def end_with(study: int) -> None:
     """A study that is killed cannot stop its workers, which would go on for hours: they look themselves."""
     threading.Thread(target=_watch, args=(study,), name="watches the study", daemon=True).start()
-    prctl: Any = getattr(_c_library(), "prctl", None) if sys.platform == "linux" else None
+    prctl: Any = getattr(c_library(), "prctl", None) if sys.platform == "linux" else None
     if prctl is not None:
         # At once, and inside a kernel too, during which no other thread of Python runs.
         prctl(_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL, 0, 0, 0)
@@ -45,18 +43,3 @@ def _watch(study: int) -> None:
     while os.getppid() == study:
         time.sleep(_LOOKS)
     os.kill(os.getpid(), signal.SIGKILL)  # what is on disk is whole at every moment
-
-
-def give_memory_back() -> None:
-    """Freed memory goes back to the system; glibc would keep it for this process, gigabytes at a time."""
-    gc.collect()
-    trim: Any = getattr(_c_library(), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _c_library() -> ctypes.CDLL | None:
-    with suppress(OSError, TypeError):
-        return ctypes.CDLL(None)
-    return None
