@@ -313,18 +313,18 @@ def test_ties_at_the_maximum_share_the_gradient_on_both_paths():
 def test_the_settings_are_the_papers():
     found = Settings()
     assert (found.beta, found.draws, found.scale_sample, found.signature) == (5.0, 4, 256, "all")
-    assert (found.eta, found.epsilon, found.detach_reference) == (0.1, 1e-8, True)
+    assert (found.eta, found.epsilon, found.detach_reference) == (0.1, 1e-8, False)
 
 
-def test_references_are_constants_unless_one_asks_for_their_gradient():
-    """A host that moves old rows: they get a gradient as answers and anchors, not as references."""
+def test_gradient_flows_into_references_unless_they_are_detached():
+    """A host that moves old rows: as the paper says, only the scale is a constant."""
     stream, model, plain = built(15)
-    moving, attached = (
+    detached, moving = (
         Comparison.build(stream, 1, stream.snapshots[0].train[:12], run=15, settings=settings)
-        for settings in (Settings(), Settings(detach_reference=False))
+        for settings in (Settings(detach_reference=True), Settings())
     )
     gradients = []
-    for comparison in (plain, moving, attached):
+    for comparison in (plain, moving, detached):
         entity, relation = Table.of(model.entity.clone()), Table.of(model.relation.clone())
         Penalty(comparison, model.backbone)(entity, relation, np.arange(12)).backward()
         gradients.append(entity.trained.grad)

@@ -31,7 +31,7 @@ class Settings:
     signature: Signature = "all"
     eta: float = ETA_MAD
     epsilon: float = EPSILON_TAU
-    detach_reference: bool = True  # for hosts that move old rows (decision 30)
+    detach_reference: bool = False  # where old rows move; the paper detaches the scale only (decision 30)
     memory: int = MEMORY  # bytes for the temporaries of one tile
 
     def __post_init__(self) -> None:

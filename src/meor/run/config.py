@@ -113,7 +113,7 @@ class PenaltySettings(Section):
     mad_weight: Weight = 0.1
     epsilon: Rate = 1e-8
     signature: Literal["all", "role"] = "all"
-    detach_reference: bool = True
+    detach_reference: bool = False
 
 
 class Evaluation(Section):
