@@ -118,7 +118,7 @@ def test_only_outranking_newcomers_get_a_gradient_under_a_frozen_host(seed, name
 @holds(seeds, names, kinds)
 def test_no_gradient_flows_through_the_scale(seed, name, kind):
     """Along a common factor of all scores a scale in the graph would leave no slope: gaps would not move."""
-    one = case(seed, name, kind)
+    one = case(seed, name, kind, detach_reference=True)
     score, penalty = one.score(), Penalty(one.comparison)
 
     def stretched(by: Tensor) -> Tensor:

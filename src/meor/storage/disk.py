@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -62,9 +63,10 @@ class Disk:
 def commit_file(disk: Disk, target: Path, content: bytes, *, shared: bool = False) -> None:
     """Replace a file at once: a reader sees the old one or the new one.
 
-    Where several processes may write a `shared` file at once, each has a temporary name of its own.
+    Several processes or threads may write a `shared` file at once: each has a temporary name of its own.
     """
-    temporary = target.with_name(target.name + (f".{os.getpid()}" if shared else "") + TEMPORARY)
+    own = f".{os.getpid()}-{threading.get_ident()}" if shared else ""
+    temporary = target.with_name(target.name + own + TEMPORARY)
     with explained(target), _cleaned(disk, temporary):
         disk.write(temporary, content)
         disk.sync(temporary)
