@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET = 2**30
 
 _BATCH = 1 << 15
+_NO_DICTIONARY = "Not yet implemented"  # what pyarrow says of text coded by differences
 _TEXT_CELL = 64  # bytes of a Python string apart from its characters, and of what refers to it
 _PLAIN_CELL = 16  # a number, and the copy that becomes an array
 
@@ -49,36 +50,56 @@ def read_table(path: Path, columns: Sequence[str] | None = None, data: bytes | N
         with open_parquet(path, data) as file:
             names = file.schema_arrow.names if columns is None else list(columns)
             schema = _plain_schema(file, names)
-            return pa.Table.from_batches(list(batches(path, file, names)), schema=schema)
+            return pa.Table.from_batches(list(batches(path, file, names, data)), schema=schema)
     except (ValueError, KeyError, OverflowError, MemoryError) as error:
         raise pa.ArrowInvalid(str(error)[:200] or "not enough memory") from None
 
 
 def open_parquet(path: Path, data: bytes | None = None) -> pq.ParquetFile:
     """A file whose repeated text stays a dictionary, as `batches` wants it."""
+    with _opened(path, data) as file:
+        schema = file.metadata.schema
+    columns = (schema.column(at) for at in range(len(schema)))
+    return _opened(path, data, [each.path for each in columns if each.physical_type == "BYTE_ARRAY"])
+
+
+def _opened(path: Path, data: bytes | None, once: Sequence[str] = ()) -> pq.ParquetFile:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def source() -> Any:
-        return path if data is None else pa.BufferReader(data)
-
-    with pq.ParquetFile(source(), memory_map=False) as file:
-        metadata = file.metadata
-    columns = range(metadata.num_columns)
-    once = [metadata.schema.column(at).path for at in columns if _is_repeatable(metadata, at)]
-    return pq.ParquetFile(source(), memory_map=False, read_dictionary=once, page_checksum_verification=True)
+    source = path if data is None else pa.BufferReader(data)
+    return pq.ParquetFile(source, memory_map=False, read_dictionary=once, page_checksum_verification=True)
 
 
-def batches(path: Path, file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def batches(
+    path: Path, file: pq.ParquetFile, names: Sequence[str], data: bytes | None = None
+) -> Iterator[pa.RecordBatch]:
     """Rows some at a time, text as plain text; a MemoryBudgetError as soon as all would be too much."""
+    done = 0
+    try:
+        for batch in _within_budget(path, file, names, _BATCH):
+            yield batch
+            done += batch.num_rows
+    except OSError as error:
+        if _NO_DICTIONARY not in str(error):
+            raise
+        # Text that is coded by differences. A page of it may hold one value as wide as its row group.
+        with _opened(path, data) as plain:
+            size = max(1, min(_BATCH, _allowed.get() // max(1, *_group_sizes(plain))))
+            for batch in _within_budget(path, plain, names, size):
+                yield batch.slice(min(done, batch.num_rows))
+                done -= min(done, batch.num_rows)
+
+
+def _within_budget(
+    path: Path, file: pq.ParquetFile, names: Sequence[str], size: int
+) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     budget, rows = _allowed.get(), file.metadata.num_rows
     schema = _plain_schema(file, names)
     spent = rows * sum(map(_cell, schema.types))
-    packed, widest = _packed(file.metadata, names)
-    _require(path, rows, max(spent, packed), budget)
-    size = min(_BATCH, max(1, budget // max(widest, 1)))
+    _require(path, rows, max(spent, sum(_group_sizes(file))), budget)
     for batch in file.iter_batches(batch_size=size, columns=list(names), use_threads=False):
         batch.validate(full=True)
         spent += sum(map(_text_bytes, batch.columns))
@@ -87,27 +108,11 @@ def batches(path: Path, file: pq.ParquetFile, names: Sequence[str]) -> Iterator[
         yield pa.RecordBatch.from_arrays(plain, schema=schema)
 
 
-def _is_repeatable(metadata: Any, at: int) -> bool:
-    """Text that can be decoded as a dictionary; pyarrow cannot where values are coded by differences."""
-    if metadata.schema.column(at).physical_type != "BYTE_ARRAY":
-        return False
-    coded = (metadata.row_group(group).column(at).encodings for group in range(metadata.num_row_groups))
-    return not any(name.startswith("DELTA") for names in coded for name in names)
-
-
-def _packed(metadata: Any, names: Sequence[str]) -> tuple[int, int]:
-    """Bytes of the decompressed pages, and of the widest row that those coded by differences can hold."""
-    total = widest = 0
-    for at in range(metadata.num_columns):
-        column = metadata.schema.column(at)
-        if column.path not in names:
-            continue
-        chunks = (metadata.row_group(group).column(at) for group in range(metadata.num_row_groups))
-        sizes = [max(chunk.total_uncompressed_size, 0) for chunk in chunks]
-        total += sum(sizes)
-        if column.physical_type == "BYTE_ARRAY" and not _is_repeatable(metadata, at):
-            widest += max(sizes, default=0)
-    return total, widest
+def _group_sizes(file: pq.ParquetFile) -> list[int]:
+    """Decompressed bytes of each row group. Of the group and not of its columns: pyarrow ends the process
+    when it is asked for a column whose metadata contradict themselves."""
+    groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+    return [max(group.total_byte_size, 0) for group in groups]
 
 
 def _text_bytes(column: Any) -> int:

@@ -146,4 +146,4 @@ def test_every_reader_goes_through_here():
         for file in source.rglob("*.py")
         if any(call in file.read_text(encoding="utf-8") for call in direct)
     }
-    assert using == {"parquet.py"}
+    assert using == {"storage/parquet.py"}
