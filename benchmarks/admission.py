@@ -3,7 +3,7 @@
 One step's slice of a replay buffer (93 facts, both directions) against N newcomers: ComplEx 200, float32,
 forward and backward. Up to 11,632 newcomers the rows are those that ENTITY's own updates learned (preset
 practical, seed 0); above that they are drawn from these with replacement, plus seeded noise of a tenth of
-their standard deviation. Each size is measured with and without pruning (`backbone.clumps`). Rows may move
+their standard deviation. Each size is measured with and without pruning (`search.clumps`). Rows may move
 at every step, so a step measures every row anew; what is made once an update (references, and which rows
 make a clump) is timed apart.
 """
@@ -23,10 +23,9 @@ import torch
 
 from benchmarks.timing import seconds
 from meor.backbone import BACKBONES
-from meor.backbone.loss import Table
-from meor.objective import sparse
-from meor.objective.comparison import Comparison
-from meor.objective.penalty import Penalty
+from meor.methods import sparse
+from meor.methods.comparison import Comparison
+from meor.methods.penalty import Penalty
 from meor.random import generator
 from meor.run.config import Config
 from meor.run.runner import Resources
@@ -35,6 +34,7 @@ from meor.run.view import RunView
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Snapshot, Stream
 from meor.stream.vocabulary import Vocabulary
+from meor.training.loss import Table
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 FACTS = 93

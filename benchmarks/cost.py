@@ -17,12 +17,12 @@ import torch
 from benchmarks.admission import slope
 from benchmarks.timing import seconds
 from meor.backbone import BACKBONES
-from meor.backbone.loss import Table
-from meor.objective.comparison import Comparison, Settings
-from meor.objective.penalty import Penalty
+from meor.methods.comparison import Comparison, Settings
+from meor.methods.penalty import Penalty
 from meor.random import generator
 from meor.stream.snapshot import Snapshot, Stream
 from meor.stream.vocabulary import Vocabulary
+from meor.training.loss import Table
 
 N_OLD, N_RELATIONS, FACTS, DIM = 4_096, 20, 32, 32
 NEWCOMERS = (256, 1_024, 2_048, 4_096, 8_192, 16_384)

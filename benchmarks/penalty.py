@@ -7,14 +7,14 @@ import torch
 
 from benchmarks.timing import alternate, seconds
 from meor.backbone import BACKBONES, Model
-from meor.host.base import Plan, Update
-from meor.host.buffer import draw_buffer
-from meor.host.initialise import base_model, grow
-from meor.host.refine import Training, refine
-from meor.host.replay import Replay
-from meor.objective.comparison import Comparison
-from meor.objective.penalty import Penalty
+from meor.hosts.replay import Replay
+from meor.methods.comparison import Comparison
+from meor.methods.penalty import Penalty
 from meor.stream.snapshot import Stream
+from meor.training.base import Plan, Update
+from meor.training.buffer import draw_buffer
+from meor.training.initialise import base_model, grow
+from meor.training.refine import Training, refine
 
 SEED = 0
 

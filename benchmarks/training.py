@@ -9,11 +9,11 @@ from benchmarks.evaluation import random_model
 from benchmarks.peer import factory, peer_model
 from benchmarks.timing import seconds
 from meor.backbone import BACKBONES
-from meor.host.base import Plan, Update
-from meor.host.initialise import base_model
-from meor.host.refine import Training, refine
-from meor.host.replay import Replay
+from meor.hosts.replay import Replay
 from meor.stream.snapshot import Stream
+from meor.training.base import Plan, Update
+from meor.training.initialise import base_model
+from meor.training.refine import Training, refine
 
 
 def epoch_against_pykeen(stream: Stream, name: str) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from meor.run.disk import Content, Disk
+from meor.storage.disk import Disk
 
 
 class Crash(BaseException):
@@ -39,7 +39,7 @@ class FailingDisk(Disk):
     def make_folder(self, path: Path) -> None:
         self._call(lambda: Disk.make_folder(self, path))
 
-    def write(self, path: Path, content: Content) -> None:
+    def write(self, path: Path, content: bytes) -> None:
         if self.torn and self.calls + 1 == self.at and isinstance(content, bytes):
             content = content[: len(content) // 2]
         self._call(lambda: Disk.write(self, path, content))

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from meor.backbone import BACKBONES, Model
-from meor.backbone.loss import Table
 from meor.stream.snapshot import Stream, build_stream
+from meor.training.loss import Table
 from meor.typing import Split
 
 

@@ -26,14 +26,14 @@ _HOME = {
     "rank_update": "meor.evaluation.rank",
     "endpoints": "meor.evaluation.endpoints",
     # training
-    "Plan": "meor.host.base",
-    "Update": "meor.host.base",
-    "Replay": "meor.host.replay",
-    "Training": "meor.host.refine",
-    "refine": "meor.host.refine",
+    "Plan": "meor.training.base",
+    "Update": "meor.training.base",
+    "Replay": "meor.hosts.replay",
+    "Training": "meor.training.refine",
+    "refine": "meor.training.refine",
     # the penalty
-    "Comparison": "meor.objective.comparison",
-    "Penalty": "meor.objective.penalty",
+    "Comparison": "meor.methods.comparison",
+    "Penalty": "meor.methods.penalty",
     # whole runs
     "Config": "meor.run.config",
     "RunView": "meor.run.view",

@@ -16,12 +16,12 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numba
-from numba import prange
 
-__all__ = ["njit", "prange"]
+FAST: Final = {"reassoc", "contract", "nsz"}
+"""Sums may be vectorised (reassociated) and fused, but NaN and infinity keep their meaning."""
 
 _REFUSED = "cannot cache function"
 _VARIABLE = "NUMBA_CACHE_DIR"
@@ -29,16 +29,21 @@ _PLACES = ("MEOR_CACHE", "XDG_RUNTIME_DIR")
 """Variables that name a folder which outlives this process, tried in this order."""
 
 
-def njit(**options: Any) -> Callable[[Any], Any]:
-    """`numba.njit` for the kernels of this package; `cache=True` holds where their code can be kept."""
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function when it is first called, once per machine where its code can be kept."""
+    return _compiled(function, {"cache": True, "nogil": True})
 
-    def compiled(function: Any) -> Any:
+
+def fast_kernel(function: Callable[..., Any]) -> Any:
+    """`kernel` whose sums LLVM may reorder to use vector instructions."""
+    return _compiled(function, {"cache": True, "nogil": True, "fastmath": FAST})
+
+
+def _compiled(function: Any, options: dict[str, Any]) -> Any:
+    made = _made(function, options)
+    if made is None and _settled():
         made = _made(function, options)
-        if made is None and _settled():
-            made = _made(function, options)
-        return made or _made(function, {**options, "cache": False})
-
-    return compiled
+    return made or _made(function, {**options, "cache": False})
 
 
 def _made(function: Any, options: dict[str, Any]) -> Any:

@@ -21,11 +21,11 @@ from meor.evaluation.audit import SplitAudit
 from meor.evaluation.endpoints import endpoints, to_json
 from meor.evaluation.protocols import FilterPrefix, Ties, rank_update_with
 from meor.evaluation.published import published
-from meor.evaluation.ranks_file import read_ranks, write_ranks
-from meor.run.disk import sha256_of
-from meor.run.layout import write_vocabulary
+from meor.evaluation.ranks_file import ranks_bytes, read_ranks
+from meor.run.layout import vocabulary_bytes
 from meor.run.session import start
 from meor.run.view import RunView
+from meor.storage.disk import sha256_of
 from meor.stream.registry import open_stream
 from meor.stream.writer import write_stream
 from meor.typing import Side, Split
@@ -285,7 +285,7 @@ def run(world):
     (folder / "config.yaml").write_text(
         yaml.safe_dump({"stream": str(world.folder / "s"), "backbone": "complex"})
     )
-    write_vocabulary(world.stream, folder / "vocabulary.parquet")
+    (folder / "vocabulary.parquet").write_bytes(vocabulary_bytes(world.stream))
     ranked = []
     for update in range(len(world.stream.snapshots)):
         (folder / f"update-{update}").mkdir()
@@ -297,7 +297,7 @@ def run(world):
         safetensors.torch.save_file(tensors, folder / f"update-{update}" / "model.safetensors")
         if update:
             ranks = rank_update_with(world.stream, world.model, update)  # a DOT score's scale changes no rank
-            write_ranks(folder / f"update-{update}" / "ranks.parquet", ranks)
+            (folder / f"update-{update}" / "ranks.parquet").write_bytes(ranks_bytes({Split.TEST: ranks}))
             ranked += ranks
     (folder / "endpoints.json").write_text(json.dumps(to_json({"test": endpoints(ranked)})))
     return listed(folder, world.stream)
@@ -337,7 +337,7 @@ def test_a_run_whose_results_do_not_follow_is_refused_with_what_differs(world, r
     assert "H_cur: stored" in said
     (ranks,) = read_ranks(run / "update-2" / "ranks.parquet").values()
     ranks[0].cur[0] += 1
-    write_ranks(run / "update-2" / "ranks.parquet", ranks)
+    (run / "update-2" / "ranks.parquet").write_bytes(ranks_bytes({Split.TEST: ranks}))
     code, _, said = call(listed(run, world.stream))
     assert code == 2
     assert "update-2, test, side head: 1 of" in said

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from meor.backbone import Model
 from meor.cli import app
 from meor.cli.inspect_picture import picture
-from meor.objective.comparison import Comparison
-from meor.objective.records import penalty_records
+from meor.methods.comparison import Comparison
+from meor.methods.records import penalty_records
 from meor.run.prepare import buffer_of
-from meor.run.records_file import comparison_of, records_table, write_records
+from meor.run.records_file import comparison_of, records_bytes, records_table
 from meor.run.view import RunView
 from meor.stream.writer import write_stream
 from meor.typing import Side
@@ -118,7 +118,7 @@ def records_of(run: Path):
 def test_records_parquet_holds_a_row_for_every_occurrence(run: Path, tmp_path: Path) -> None:
     comparison, records, _, _ = records_of(run)
     for name in ("a", "b"):
-        write_records(tmp_path / name, records)
+        (tmp_path / name).write_bytes(records_bytes(records))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     table = pq.read_table(tmp_path / "a")
     assert table.num_rows == len(comparison.cohort)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from meor.cli import app
 from meor.errors import Interrupted, RunError, is_interrupt
-from meor.host import replay
+from meor.hosts import replay
 from meor.run.layout import is_run
 from meor.run.session import start
 from meor.stream.writer import write_stream

@@ -52,7 +52,7 @@ def kinds(ring: Path, finished_run: Path, finished_study: Path) -> dict[str, Kin
         Kind("study", lambda at: study_command(at, ring), lambda at: hashes(at / "study"), _log_sizes, True),
         Kind(
             "audit",
-            lambda at: ["audit", str(finished_run), "--out", str(at / "audit")],
+            lambda at: ["audit", str(finished_run), "--out", str(at / "audit"), "--force"],
             _files,
             _names,
             False,

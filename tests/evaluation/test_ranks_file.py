@@ -8,7 +8,7 @@ from tests import oracle
 
 from meor.errors import RunError
 from meor.evaluation.protocols import Ties, rank_update_with
-from meor.evaluation.ranks_file import COLUMNS, read_ranks, write_ranks, write_splits
+from meor.evaluation.ranks_file import COLUMNS, ranks_bytes, read_ranks
 from meor.typing import Split
 
 
@@ -35,7 +35,7 @@ def test_what_is_written_is_read_back(tmp_path, case, ties):
         split: rank_update_with(stream, model, 2, split=split, ties=ties)
         for split in (Split.TEST, Split.VALID)
     }
-    write_splits(tmp_path / "ranks.parquet", by_split)
+    (tmp_path / "ranks.parquet").write_bytes(ranks_bytes(by_split))
     found = read_ranks(tmp_path / "ranks.parquet")
     assert list(found) == list(by_split)
     for split, ranks in by_split.items():
@@ -45,7 +45,7 @@ def test_what_is_written_is_read_back(tmp_path, case, ties):
 def test_the_columns_are_the_contracts_and_a_newcomer_has_a_null_old_rank(tmp_path, case):
     stream, model = case
     ranks = rank_update_with(stream, model, 2)
-    write_ranks(tmp_path / "ranks.parquet", ranks)
+    (tmp_path / "ranks.parquet").write_bytes(ranks_bytes({Split.TEST: ranks}))
     table = pq.read_table(tmp_path / "ranks.parquet")
     assert tuple(table.column_names) == COLUMNS
     assert table["rank_old"].null_count == sum(int((each.old == 0).sum()) for each in ranks)
@@ -60,14 +60,16 @@ def test_equal_ranks_are_equal_bytes_and_nothing_is_left_beside_them(tmp_path, c
     stream, model = case
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        write_ranks(tmp_path / name / "ranks.parquet", rank_update_with(stream, model, 2))
+        (tmp_path / name / "ranks.parquet").write_bytes(
+            ranks_bytes({Split.TEST: rank_update_with(stream, model, 2)})
+        )
     assert (tmp_path / "a/ranks.parquet").read_bytes() == (tmp_path / "b/ranks.parquet").read_bytes()
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["ranks.parquet"]
     assert pq.read_metadata(tmp_path / "a/ranks.parquet").metadata is None
 
 
 def test_no_rank_at_all_is_an_empty_table(tmp_path):
-    write_ranks(tmp_path / "ranks.parquet", ())
+    (tmp_path / "ranks.parquet").write_bytes(ranks_bytes({Split.TEST: ()}))
     assert tuple(pq.read_table(tmp_path / "ranks.parquet").column_names) == COLUMNS
     assert read_ranks(tmp_path / "ranks.parquet") == {}
 
@@ -83,7 +85,7 @@ def test_a_file_that_is_not_ranks_is_refused(tmp_path, case):
     with pytest.raises(RunError, match="columns"):
         read_ranks(path)
     stream, model = case
-    write_ranks(path, rank_update_with(stream, model, 2))
+    (path).write_bytes(ranks_bytes({Split.TEST: rank_update_with(stream, model, 2)}))
     whole = pq.read_table(path)
     for column, value in (
         ("role", pa.array(["boss"] * len(whole))),

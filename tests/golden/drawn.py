@@ -18,14 +18,14 @@ from tests.tiny_run import tiny_stream
 from meor.cohort.matching import build_references, shuffled_partners
 from meor.cohort.newcomers import Cohort, build_cohort
 from meor.cohort.philox import block, key_words, occurrence_key
-from meor.host.base import Plan, Update
-from meor.host.buffer import draw_buffer
-from meor.host.negatives import draw_negatives
-from meor.host.replay import ReplayPass
-from meor.objective.comparison import sample_records
+from meor.hosts.replay import ReplayPass
+from meor.methods.comparison import sample_records
 from meor.random import generator, key
 from meor.stream.snapshot import Stream
 from meor.stream.structure import Structure
+from meor.training.base import Plan, Update
+from meor.training.buffer import draw_buffer
+from meor.training.negatives import draw_negatives
 
 FOLDER = Path(__file__).parent
 

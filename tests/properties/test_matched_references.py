@@ -12,9 +12,9 @@ from tests.properties.lengths import Lengths
 
 from meor.cohort.matching import build_references
 from meor.cohort.newcomers import build_cohort
-from meor.objective.comparison import Comparison
-from meor.objective.records import penalty_records
-from meor.objective.variants import VARIANTS
+from meor.methods.comparison import Comparison
+from meor.methods.records import penalty_records
+from meor.methods.registry import penalties
 from meor.stream.structure import Structure
 from meor.typing import SIDES, Side, Split
 
@@ -29,7 +29,7 @@ graphs = st.builds(
 )
 
 
-kinds = st.sampled_from(sorted(VARIANTS))
+kinds = st.sampled_from(sorted(penalties()))
 
 
 class Plain:
@@ -105,7 +105,7 @@ def test_no_id_depends_on_a_score(stream, seed, change, kind):
         other.entity.copy_(other.entity.flip(0))
     found = []
     for judged in (model, other):
-        made = Comparison.build(stream, 1, fact, run=seed, variant=VARIANTS[kind])
+        made = Comparison.build(stream, 1, fact, run=seed, variant=penalties()[kind])
         penalty_records(made, judged)
         found.append(ids_of(made))
     assert same(*found)
@@ -115,11 +115,11 @@ def test_no_id_depends_on_a_score(stream, seed, change, kind):
 def test_every_variant_of_a_pair_has_the_references_of_meor(stream, run):
     fact = stream.snapshots[0].train[:3]
     meor, *others = (
-        ids_of(Comparison.build(stream, 1, fact, run=run, variant=VARIANTS[name]))
+        ids_of(Comparison.build(stream, 1, fact, run=run, variant=penalties()[name]))
         for name in ("meor", "mmr", "shuffled", "uncentered")
     )
     assert all(same(meor, other) for other in others)
-    role = ids_of(Comparison.build(stream, 1, fact, run=run, variant=VARIANTS["uor"]))
+    role = ids_of(Comparison.build(stream, 1, fact, run=run, variant=penalties()["uor"]))
     assert same(meor[:3], role[:3])  # UOR has draws of its own and shares the rest
 
 

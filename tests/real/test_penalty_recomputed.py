@@ -17,11 +17,11 @@ import pytest
 import torch
 
 from meor.backbone import BACKBONES
-from meor.backbone.loss import Table
-from meor.objective.comparison import Comparison
-from meor.objective.penalty import Penalty
-from meor.objective.variants import VARIANTS
+from meor.methods.comparison import Comparison
+from meor.methods.penalty import Penalty
+from meor.methods.registry import penalties
 from meor.stream.registry import open_stream
+from meor.training.loss import Table
 from meor.typing import Split
 
 DATA = os.environ.get("MEOR_DATA")
@@ -143,10 +143,10 @@ def scales(occurrences: list[Occurrence], samples: list[list[int]], score) -> li
 
 @needs_data
 @pytest.mark.real
-@pytest.mark.parametrize("kind", sorted(VARIANTS))
+@pytest.mark.parametrize("kind", sorted(penalties()))
 def test_one_whole_update_agrees_with_the_paper_to_1e_12(setting, kind):
     stream, buffer, entity, relation, occurrences, score = setting
-    comparison = Comparison.build(stream, UPDATE, buffer, run=SEED, variant=VARIANTS[kind])
+    comparison = Comparison.build(stream, UPDATE, buffer, run=SEED, variant=penalties()[kind])
     cohort = comparison.cohort
     samples = [cohort.scale_of(x).tolist() for x in range(len(occurrences))]
     tau = scales(occurrences, samples, score)
@@ -215,7 +215,7 @@ def test_changing_every_score_changes_no_id(setting, change):
 
     def ids(rows: torch.Tensor, of: torch.Tensor) -> list[np.ndarray]:
         found = []
-        for variant in VARIANTS.values():
+        for variant in penalties().values():
             comparison = Comparison.build(stream, UPDATE, buffer, run=SEED, variant=variant)
             table = Table.of(rows.clone(), stream.entity_counts[UPDATE - 1])
             other = Table.of(of.clone(), stream.relation_counts[UPDATE - 1])
@@ -232,7 +232,7 @@ def test_changing_every_score_changes_no_id(setting, change):
     }[change]
     before, after = ids(entity, relation), ids(*changed)
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
-    per = len(before) // len(VARIANTS)
-    named = dict(zip(VARIANTS, [before[at : at + per] for at in range(0, len(before), per)], strict=True))
+    per = len(before) // len(penalties())
+    named = dict(zip(penalties(), [before[at : at + per] for at in range(0, len(before), per)], strict=True))
     for name in ("mmr", "uncentered"):
         assert all(np.array_equal(a, b) for a, b in zip(named["meor"], named[name], strict=True))

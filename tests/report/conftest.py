@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import yaml
 
-from meor.objective.records import penalty_records
+from meor.methods.records import penalty_records
 from meor.report.record import _comparison
 from meor.run.config import Config
-from meor.run.records_file import write_records
+from meor.run.records_file import records_bytes
 from meor.run.runner import Resources
 from meor.run.session import start
 from meor.run.view import RunView
@@ -60,7 +60,7 @@ def penalized_folder(run_folder: Path) -> Path:
     stream = view.stream()
     for update in view.updates[1:]:
         found = penalty_records(_comparison(view.config, stream, update), view.model(update))
-        write_records(folder / f"update-{update}" / "records.parquet", found)
+        (folder / f"update-{update}" / "records.parquet").write_bytes(records_bytes(found))
         relist(folder, f"update-{update}/records.parquet")
     return folder
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from meor.errors import RunError
-from meor.run.checkpoint import Checkpoint, Checkpoints, pack_tensors
+from meor.run.checkpoint import Checkpoint, Checkpoints
+from meor.storage.tensors import pack_tensors
 
 
 def checkpoint(update: int, step: int) -> Checkpoint:

@@ -227,9 +227,10 @@ def test_a_choice_at_the_end_of_the_grid_is_said(tmp_path: Path) -> None:
     assert end_of_grid(3.0, tried) == ""
 
 
-def test_a_validated_coefficient_where_a_tn_is_undefined_says_so_and_what_to_do(
+def test_a_validated_coefficient_without_a_newcomer_to_judge_by_says_so_and_what_to_do(
     tmp_path: Path, stream: Stream
 ) -> None:
-    sets = (*PRESSED, "method=uncentered", "coefficient_rule=validated")  # update 1 has no newcomer to find
-    with pytest.raises(ConfigError, match=r"A_TN is undefined: .* update 1.*balance"):
+    # Update 1 has no newcomer to find.
+    sets = (*PRESSED, "method=uncentered", "coefficient_rule=validated", "evaluation.updates=[1]")
+    with pytest.raises(ConfigError, match=r"has a place in A_TN.*balance"):
         start(tiny_config(*sets), tmp_path / "run", stream=stream, resources=each_step(tmp_path / "cache"))

@@ -16,7 +16,7 @@ from tests.tiny_run import each_step, results, tiny_config
 
 from meor.backbone import BACKBONES
 from meor.errors import RunError
-from meor.objective.variants import VARIANTS
+from meor.methods.registry import penalties
 from meor.run.session import resume, start
 from meor.run.validated import Candidate, best_multiple
 from meor.run.view import RunView
@@ -42,7 +42,7 @@ def events(run: Path, name: str) -> list[dict[str, Any]]:
     return [event for event in RunView.open(run).events() if event["event"] == name]
 
 
-@pytest.mark.parametrize("method", sorted(VARIANTS))
+@pytest.mark.parametrize("method", sorted(penalties()))
 @pytest.mark.parametrize("backbone", sorted(BACKBONES))
 def test_r3_a_coefficient_of_0_gives_the_bytes_of_replay(
     whole: Callable[..., Path],  # noqa: F811

@@ -11,13 +11,13 @@ from tests.growth import growing, pressing, random_model
 from tests.tiny_run import Hasty
 
 from meor.backbone.base import Model
-from meor.host.base import Plan, Update
-from meor.host.buffer import draw_buffer
-from meor.host.refine import Training, refine
-from meor.host.replay import Replay
-from meor.objective.comparison import Comparison
-from meor.objective.penalty import Penalty
+from meor.hosts.replay import Replay
+from meor.methods.comparison import Comparison
+from meor.methods.penalty import Penalty
 from meor.run.checkpoint import Checkpoint, Checkpoints
+from meor.training.base import Plan, Update
+from meor.training.buffer import draw_buffer
+from meor.training.refine import Training, refine
 
 EVERY = 100  # steps between two looks
 

@@ -9,13 +9,13 @@ import torch
 from tests.quiet_streams import FACTS, GROWS, RELATION, quiet_stream
 from tests.tiny_run import each_step, tiny_config
 
-from meor.host import HOSTS, Replay
-from meor.host.base import Update
+from meor.hosts import HOSTS, Replay
 from meor.run.runner import Resources
 from meor.run.session import start
 from meor.run.unlearned import remarks, unlearned
 from meor.run.view import RunView
 from meor.run.watch import Watcher
+from meor.training.base import Update
 
 
 class Mover(Replay):

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from meor.cli import app
 from meor.errors import MeorError, StudyError
 from meor.report.study_data import read_study
-from meor.run.disk import Disk
+from meor.storage.disk import Disk
 from meor.study import results as results_module
 from meor.study.cell import Outcome, Task, finished, run_cell
 from meor.study.conduct import Findings, Means, Observer, conduct
@@ -347,5 +347,5 @@ def test_the_committed_results_are_what_their_manifests_say() -> None:
         assert Results(folder).problems() == []
         assert read_rows(folder / "runs.parquet")
         there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
-        unlisted = there - set(Results(folder).files.sha256) - {MANIFEST, "report.html"}
+        unlisted = there - set(Results(folder).files.sha256) - {MANIFEST, "report.html", "README.md"}
         assert all(name.startswith("figures/") for name in unlisted)

@@ -12,10 +12,12 @@ from tests.study.study_rows import METHODS, study_rows
 
 from meor.report.html import render
 from meor.report.study_page import study_page
+from meor.storage.table_file import table_bytes
 from meor.study.effects import compare, levels
 from meor.study.effects_file import EFFECTS_FILE, write_effects
 from meor.study.plan import Study
 from meor.study.render import as_latex, as_text
+from meor.study.results import Results
 from meor.study.rows import RUNS, Group, Row, read_rows, write_rows
 from meor.study.selection import choose
 from meor.study.tables import study_tables
@@ -101,7 +103,7 @@ def test_rows_of_an_earlier_study_are_read(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / RUNS)
     earlier = [name for name in table.column_names if "existing" not in name]
     assert len(earlier) == len(table.column_names) - 6
-    pq.write_table(table.select(earlier), tmp_path / RUNS)
+    Results(tmp_path).replace({RUNS: table_bytes(table.select(earlier))})
     assert read_rows(tmp_path / RUNS) == complete
 
 

@@ -142,7 +142,7 @@ def test_a_cell_reads_within_the_memory_of_its_study(tmp_path: Path, monkeypatch
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from meor.parquet import read_table
+    from meor.storage.parquet import read_table
 
     pq.write_table(pa.table({"label": ["x" * 100] * 1000}), tmp_path / "some.parquet")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,7 +19,6 @@ from meor.cli.audit_folder import (
     PROTOCOLS,
     differences,
     require_free,
-    write_folder,
 )
 from meor.cli.audit_question import Wanted, question_of
 from meor.cli.audit_show import show, show_protocols
@@ -34,11 +32,11 @@ from meor.evaluation.endpoints import to_json as endpoints_json
 from meor.evaluation.groups import read_groups
 from meor.evaluation.groups import to_json as groups_json
 from meor.evaluation.published import published
-from meor.evaluation.ranks_file import write_splits
-from meor.run.checkpoint import to_json
-from meor.run.disk import Content
-from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, update_name, write_vocabulary
+from meor.evaluation.ranks_file import ranks_bytes
+from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, update_name, vocabulary_bytes
 from meor.run.state import unfinished
+from meor.storage.disk import Disk, replace_folder
+from meor.storage.json_file import to_json
 from meor.stream.registry import open_stream
 from meor.stream.validation import Duplicates, duplicate_rule
 from meor.typing import Split
@@ -126,7 +124,7 @@ def command(
     if older is not None:
         content[PROTOCOLS] = older
     if out is not None:
-        write_folder(out, _files(source, content, found))
+        replace_folder(Disk(), out, _files(source, content, found))
     disagreements = None
     if source.run is not None and source.comparable and question == _own_question(source, Wanted()):
         disagreements = differences(source.run, found, content[ENDPOINTS])
@@ -206,12 +204,12 @@ def _content(source: Source, question: Question, found: Mapping[Split, SplitAudi
     return {**content, GROUPS: grouped} if grouped else content
 
 
-def _files(source: Source, content: dict[str, Any], found: Mapping[Split, SplitAudit]) -> dict[str, Content]:
-    files: dict[str, Content] = {name: to_json(value) for name, value in content.items()}
-    files[VOCABULARY] = partial(write_vocabulary, source.stream)
+def _files(source: Source, content: dict[str, Any], found: Mapping[Split, SplitAudit]) -> dict[str, bytes]:
+    files: dict[str, bytes] = {name: to_json(value) for name, value in content.items()}
+    files[VOCABULARY] = vocabulary_bytes(source.stream)
     for update in content[MARK]["updates"]:
         by_split = {split: part.ranks[update] for split, part in found.items()}
-        files[f"{update_name(update)}/{RANKS}"] = partial(write_splits, by_split=by_split)
+        files[f"{update_name(update)}/{RANKS}"] = ranks_bytes(by_split)
     return files
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 from meor.errors import InputError
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.rank import Ranks
-from meor.run.disk import Content, Disk
 from meor.run.layout import ENDPOINTS, RANKS, update_name
 from meor.run.state import unfinished
 from meor.run.view import RunView
@@ -39,31 +37,6 @@ def require_free(out: Path, *, force: bool) -> None:
         raise InputError("the folder holds other files", remedy="Name another one with --out", path=out)
     if not force:
         raise InputError("the folder holds an audit", remedy="Replace it with --force", path=out)
-
-
-def write_folder(out: Path, files: Mapping[str, Content]) -> None:
-    """Everything under a temporary name, synced, then renamed."""
-    disk = Disk()
-    out = out.absolute()
-    temporary, former = (out.with_name(f".{out.name}.{kind}-{os.getpid()}") for kind in ("new", "old"))
-    try:
-        disk.remove(temporary)
-        for name, content in files.items():
-            target = temporary / name
-            disk.make_folder(target.parent)
-            disk.write(target, content)
-            disk.sync(target)
-        for folder in {(temporary / name).parent for name in files}:
-            disk.sync(folder)
-        if out.exists():
-            disk.rename(out, former)
-        disk.rename(temporary, out)
-        disk.sync(out.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if not out.exists() and former.exists():
-            former.rename(out)
-        shutil.rmtree(former, ignore_errors=True)
 
 
 def differences(view: RunView, found: Mapping[Split, SplitAudit], endpoints: dict[str, Any]) -> list[str]:

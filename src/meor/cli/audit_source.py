@@ -11,11 +11,12 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
 from meor.evaluation.external import load_external
 from meor.heap import give_memory_back
+from meor.methods import METHODS
 from meor.run.config import Config
-from meor.run.disk import sha256_of
 from meor.run.layout import MODEL, VOCABULARY, update_name
 from meor.run.state import unfinished
 from meor.run.view import RunView
+from meor.storage.disk import sha256_of
 from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
 
@@ -108,7 +109,8 @@ def of_run(run: Path, stream_name: str | None, data_dir: Path | None) -> Source:
         updates,
         {name: view.manifest["sha256"][name] for name in names},
         view.config.evaluation.model_dump(mode="json"),
-        view.config.method != "calibration",  # its stored ranks are of scores changed after training
+        # Stored ranks of a transform are of scores changed after training.
+        METHODS[view.config.method].kind != "transform",
         view,
     )
 

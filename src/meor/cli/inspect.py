@@ -20,9 +20,9 @@ from meor.cli.inspect_picture import picture
 from meor.cli.memory import ReadingMemory
 from meor.errors import InputError
 from meor.escape import LONGEST, terminal
-from meor.objective.comparison import sample_records
-from meor.objective.records import Records, penalty_records
-from meor.objective.scale import POOLS
+from meor.methods.comparison import sample_records
+from meor.methods.records import Records, penalty_records
+from meor.methods.scale import POOLS
 from meor.run.prepare import buffer_of
 from meor.run.records_file import comparison_of
 from meor.run.view import RunView

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from meor.evaluation.budget import parse_bytes
-from meor.parquet import byte_budget
+from meor.storage.parquet import byte_budget
 
 
 def _within(context: typer.Context, text: str) -> str:

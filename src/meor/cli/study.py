@@ -136,7 +136,7 @@ def _show(out: Path, found: Findings, runs: Path | None, *, holm: bool) -> None:
     made = study_tables(found.plan, found.rows, found.balances, holm=holm)
     for table in made:
         print(as_text(replace(table, notes=())))
-    notes = dict.fromkeys(note for table in made for note in table.notes)
+    notes = dict.fromkeys(terminal(note) for table in made for note in table.notes)
     if notes:
         print(*notes, sep="\n")
     if holm and not set(HOLM_TABLES) & set(found.plan.tables):

@@ -4,17 +4,38 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from meor.cohort.philox import below, block, occurrence_key
-from meor.compiled import njit, prange
+from meor.compiled import kernel
+from meor.typing import Facts, Ids
 
 N_LEVELS: Final = 3  # keys: (d, b, rho), (d, b), (d)
 
 
-@njit(cache=True)
+class Cells(NamedTuple):
+    """Old entities of one side by cell, and the three cells each entity belongs to."""
+
+    start: Ids  # [C + 1] into `member`
+    member: NDArray[np.int32]  # old ids, sorted within a cell
+    of_old: NDArray[np.int32]  # [3, n_old]
+    of_new: NDArray[np.int32]  # [3, n_new]; -1 where no old entity has that key
+
+
+class Drawn(NamedTuple):
+    """The occurrences that are drawn for: facts, answers, and known answers `known[start:end]`."""
+
+    fact: Facts
+    answer: Ids
+    known: Ids
+    known_start: Ids
+    known_end: Ids
+
+
+@kernel
 def _remove(answer, known, begin, end, n_old, of_old, removed, size):
     """Take the answer and known answers out of the old entities; cells shrink with them (decision 32)."""
     for at in range(begin - 1, end):
@@ -25,7 +46,7 @@ def _remove(answer, known, begin, end, n_old, of_old, removed, size):
                 size[of_old[level, entity]] -= 1
 
 
-@njit(cache=True)
+@kernel
 def _refill(cell, start, member, removed, pool):
     """The eligible members of a cell, by id, at the cell's place in the pool."""
     put = start[cell]
@@ -35,7 +56,7 @@ def _refill(cell, start, member, removed, pool):
             put += 1
 
 
-@njit(cache=True)
+@kernel
 def _choose(of_new, size, first_level, level, cell):
     """The first key whose cell still has a member, for every newcomer in N_x."""
     for i in range(len(level)):
@@ -50,12 +71,13 @@ def _choose(of_new, size, first_level, level, cell):
                 break
 
 
-@njit(cache=True)
-def _draw_one(level, cell, start, member, removed, size, draw, kind, own0, own1, pool, taken, ids):
+@kernel
+def _draw_one(level, cell, size, cells, removed, stream, draw, pool, taken, ids):
     """One draw: newcomers of a cell, by id, take the next entries of one permutation of it.
 
     The permutation is made as far as it is needed. An exhausted cell gives independent entries.
     """
+    kind, own0, own1 = stream
     taken[:] = -1
     have = -1  # a block of four words serves two neighbours
     w0 = w1 = w2 = w3 = np.uint64(0)
@@ -71,9 +93,9 @@ def _draw_one(level, cell, start, member, removed, size, draw, kind, own0, own1,
         high, low = (w0, w1) if i & 1 == 0 else (w2, w3)
         c = cell[i]
         if taken[c] < 0:
-            _refill(c, start, member, removed, pool)
+            _refill(c, cells.start, cells.member, removed, pool)
             taken[c] = 0
-        at = start[c]
+        at = cells.start[c]
         if taken[c] < size[c]:
             mine = at + taken[c]
             other = mine + below(high, low, size[c] - taken[c])
@@ -85,55 +107,31 @@ def _draw_one(level, cell, start, member, removed, size, draw, kind, own0, own1,
             ids[i] = pool[at + below(high, low, size[c])]
 
 
-@njit(cache=True, parallel=True)
-def draw_cohorts(
-    rows,
-    fact,
-    side,
-    answer,
-    known,
-    known_start,
-    known_end,
-    start,
-    member,
-    of_old,
-    of_new,
-    first_level,
-    kind,
-    k0,
-    k1,
-    ids,
-    levels,
-):
-    """All draws of some occurrences of one side; an occurrence is one thread's work from end to end."""
-    n_old, n_new = of_old.shape[1], of_new.shape[1]
-    for q in prange(len(rows)):
-        removed = np.zeros(n_old, np.bool_)
-        size = start[1:] - start[:-1]
-        _remove(answer[q], known, known_start[q], known_end[q], n_old, of_old, removed, size)
-        level = np.zeros(n_new, np.int8)
-        for at in range(known_start[q], known_end[q]):
+@kernel
+def draw_cohorts(begin, end, rows, occurrence, cells, side, first_level, stream, ids, levels):
+    """All draws of occurrences begin..end-1 of one side, each from end to end.
+
+    `stream` is the kind of the draws and the two words of their key.
+    """
+    n_old, n_new = cells.of_old.shape[1], cells.of_new.shape[1]
+    kind, k0, k1 = stream
+    removed, size = np.empty(n_old, np.bool_), np.empty(len(cells.start) - 1, np.int64)
+    cell = np.empty(n_new, np.int64)
+    pool, taken = np.empty(len(cells.member), np.int32), np.empty(len(size), np.int64)
+    for q in range(begin, end):
+        known, first, last = occurrence.known, occurrence.known_start[q], occurrence.known_end[q]
+        removed[:] = False
+        level = levels[rows[q]]
+        level[:] = 0
+        for c in range(len(size)):
+            size[c] = cells.start[c + 1] - cells.start[c]
+        _remove(occurrence.answer[q], known, first, last, n_old, cells.of_old, removed, size)
+        for at in range(first, last):
             if n_old <= known[at] < n_old + n_new:
                 level[known[at] - n_old] = -1
-        cell = np.empty(n_new, np.int64)
-        _choose(of_new, size, first_level, level, cell)
-        levels[rows[q]] = level
-        own0, own1 = occurrence_key(fact[q, 0], fact[q, 1], fact[q, 2], side, k0, k1)
-        pool = np.empty(len(member), np.int32)
-        taken = np.empty(len(size), np.int64)
+        _choose(cells.of_new, size, first_level, level, cell)
+        fact = occurrence.fact[q]
+        own0, own1 = occurrence_key(fact[0], fact[1], fact[2], side, k0, k1)
         for draw in range(ids.shape[1]):
-            _draw_one(
-                level,
-                cell,
-                start,
-                member,
-                removed,
-                size,
-                draw,
-                kind,
-                own0,
-                own1,
-                pool,
-                taken,
-                ids[rows[q], draw],
-            )
+            own = kind, own0, own1
+            _draw_one(level, cell, size, cells, removed, own, draw, pool, taken, ids[rows[q], draw])

@@ -13,11 +13,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.cohort.draw import N_LEVELS, draw_cohorts
+from meor.cohort.draw import N_LEVELS, Cells, Drawn, draw_cohorts
 from meor.cohort.newcomers import Cohort
 from meor.cohort.philox import key_words
 from meor.random import generator
 from meor.stream.structure import Structure
+from meor.threads import share
 from meor.typing import SIDES, Ids, Side
 
 Rule = Literal["matched", "role"]
@@ -28,16 +29,6 @@ DRAWS = 4
 
 TERMINAL = N_LEVELS - 1
 _KIND = {"matched": 1, "role": 2}  # own address for UOR (decision 35)
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """Old entities of one side by cell, and the three cells each entity belongs to."""
-
-    start: Ids  # [C + 1] into `member`
-    member: NDArray[np.int32]  # old ids, sorted within a cell
-    of_old: NDArray[np.int32]  # [3, n_old]
-    of_new: NDArray[np.int32]  # [3, n_new]; -1 where no old entity has that key
 
 
 def build_cells(structure: Structure, side: Side, n_old: int, n_cur: int) -> Cells:
@@ -93,21 +84,20 @@ class References:
         for side in SIDES:
             rows = np.flatnonzero(cohort.side[index] == side)
             of = index[rows]
-            draw_cohorts(
+            drawn = Drawn(
+                cohort.fact[of], cohort.answer[of], cohort.known, cohort.known_start[of], cohort.known_end[of]
+            )
+            first_level = 0 if self.rule == "matched" else TERMINAL
+            stream = (_KIND[self.rule], *words)
+            share(
+                draw_cohorts,
+                len(of),
                 rows,
-                cohort.fact[of],
+                drawn,
+                self.cells[side],
                 int(side),
-                cohort.answer[of],
-                cohort.known,
-                cohort.known_start[of],
-                cohort.known_end[of],
-                self.cells[side].start,
-                self.cells[side].member,
-                self.cells[side].of_old,
-                self.cells[side].of_new,
-                0 if self.rule == "matched" else TERMINAL,
-                _KIND[self.rule],
-                *words,
+                first_level,
+                stream,
                 ids,
                 level,
             )

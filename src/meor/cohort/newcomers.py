@@ -13,18 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from meor.cohort.draw import Drawn
 from meor.cohort.philox import below, block, key_words, occurrence_key
-from meor.compiled import njit, prange
+from meor.compiled import kernel
 from meor.errors import InputError
 from meor.random import Address
 from meor.stream.answers import TrainAnswers
 from meor.stream.snapshot import Stream
+from meor.threads import share
 from meor.typing import SIDES, Facts, Ids, Side
 
 SCALE_SAMPLE = 256
 """K_scale of the paper."""
 
 _KIND_SCALE = 0
+_PAST_THE_END = np.iinfo(np.int64).max  # sorts behind every id
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +127,13 @@ def build_cohort(
     side = np.tile(np.array(SIDES, dtype=np.int8), len(fact))
     answer = np.where(side == Side.HEAD, both[:, 0], both[:, 2])
     known_start, known_end = (np.ascontiguousarray(part.T).reshape(-1) for part in (start, end))
-    n_newcomers, n_pool, scale = _scale_samples(
-        both,
-        side,
-        answer,
-        ids,
-        known_start,
-        known_end,
-        n_old,
-        n_cur,
-        scale_sample,
-        *key_words("scale", run, update),
-    )
+    drawn = Drawn(both, answer, ids, known_start, known_end)
+    n_newcomers, n_pool = (np.empty(len(both), np.int64) for _ in range(2))
+    scale = np.full((len(both), scale_sample), _PAST_THE_END, np.int64)
+    words = key_words("scale", run, update)
+    share(_scale_samples, len(both), drawn, side, n_old, n_cur, words, n_newcomers, n_pool, scale)
+    scale.sort(axis=1)
+    scale[scale == _PAST_THE_END] = -1
     return Cohort(
         run=run,
         update=update,
@@ -153,36 +151,33 @@ def build_cohort(
     )
 
 
-@njit(cache=True, parallel=True)
-def _scale_samples(fact, side, answer, known, known_start, known_end, n_old, n_cur, size, k0, k1):
-    """Sizes of N_x and of the old pool, and the scale sample (decision 24), one occurrence a turn."""
-    n = len(fact)
-    n_newcomers = np.empty(n, np.int64)
-    n_pool = np.empty(n, np.int64)
-    scale = np.full((n, size), -1, np.int64)
-    for x in prange(n):
-        removed = np.zeros(n_old, np.bool_)
-        removed[answer[x]] = True
+@kernel
+def _scale_samples(begin, end, drawn, side, n_old, n_cur, key, n_newcomers, n_pool, scale):
+    """Sizes of N_x and of the old pool, and the scale sample (decision 24) of occurrences begin..end-1."""
+    removed, pool = np.empty(n_old, np.bool_), np.empty(n_old, np.int64)
+    k0, k1 = key
+    for x in range(begin, end):
+        removed[:] = False
+        removed[drawn.answer[x]] = True
         n_newcomers[x] = n_cur - n_old
-        for at in range(known_start[x], known_end[x]):
-            if known[at] < n_old:
-                removed[known[at]] = True
-            elif known[at] < n_cur:
+        for at in range(drawn.known_start[x], drawn.known_end[x]):
+            known = drawn.known[at]
+            if known < n_old:
+                removed[known] = True
+            elif known < n_cur:
                 n_newcomers[x] -= 1
-        pool = np.empty(n_old, np.int64)
         filled = 0
         for entity in range(n_old):
             if not removed[entity]:
                 pool[filled] = entity
                 filled += 1
         n_pool[x] = filled
-        own0, own1 = occurrence_key(fact[x, 0], fact[x, 1], fact[x, 2], side[x], k0, k1)
-        taken = min(size, filled)
-        for position in range(taken):
+        fact = drawn.fact[x]
+        own0, own1 = occurrence_key(fact[0], fact[1], fact[2], side[x], k0, k1)
+        for position in range(min(scale.shape[1], filled)):
             high, low, _, _ = block(
                 np.uint64(position), np.uint64(0), np.uint64(0), np.uint64(_KIND_SCALE), own0, own1
             )
             other = position + below(high, low, filled - position)
             pool[position], pool[other] = pool[other], pool[position]
-        scale[x, :taken] = np.sort(pool[:taken])
-    return n_newcomers, n_pool, scale
+            scale[x, position] = pool[position]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meor.compiled import njit
+from meor.compiled import kernel
 from meor.random import Address, key
 
 _MASK = np.uint64(0xFFFFFFFF)
@@ -25,7 +25,7 @@ def key_words(*address: Address) -> tuple[np.uint64, np.uint64]:
     return np.uint64(first & 0xFFFFFFFF), np.uint64(first >> 32)
 
 
-@njit(cache=True, inline="always")
+@kernel
 def block(c0, c1, c2, c3, k0, k1):
     """Four 32-bit words (held in uint64) for a counter of four and a key of two."""
     for _ in range(10):
@@ -40,14 +40,14 @@ def block(c0, c1, c2, c3, k0, k1):
     return c0, c1, c2, c3
 
 
-@njit(cache=True, inline="always")
+@kernel
 def below(high, low, bound):
     """A number in 0..bound-1 from 64 random bits; bias below bound / 2**64 (bound < 2**32)."""
     wide = np.uint64(bound)
     return np.int64((high * wide + ((low * wide) >> _HALF)) >> _HALF)
 
 
-@njit(cache=True, inline="always")
+@kernel
 def occurrence_key(head, relation, tail, side, k0, k1):
     """The key of one occurrence: its fact and side, never its place in a buffer or batch."""
     w0, w1, _, _ = block(

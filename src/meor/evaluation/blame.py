@@ -13,13 +13,14 @@ from itertools import pairwise
 import numpy as np
 
 from meor.backbone.base import Model
-from meor.backbone.outrankers import Outrankers, outrankers
-from meor.backbone.screen import Candidates, exact_scores
 from meor.evaluation.displacement import Displaced
 from meor.evaluation.endpoints import select
 from meor.evaluation.protocols import FilterPrefix, filter_parts
 from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
-from meor.evaluation.tally import queries, tile_slices, wide_rows
+from meor.evaluation.tally import query_rows, tile_slices, wide_rows
+from meor.search.outrankers import Outrankers, outrankers
+from meor.search.queries import Known, Queries
+from meor.search.screen import Candidates, exact_scores
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
@@ -155,15 +156,13 @@ def newcomers_ahead(
     for first in range(0, len(chosen), block):
         part = chosen[first : first + block]
         some = asked.select(part)
-        query = queries(model, some)
-        threshold = exact_scores(geometry, query, wide_rows(model, some.answer), np.arange(len(part)))
-        begin, end = index.bounds(some.anchor, some.relation)
+        row = query_rows(model, some)
+        threshold = exact_scores(geometry, row, wide_rows(model, some.answer), np.arange(len(part)))
+        of = Known(*index.bounds(some.anchor, some.relation), index.answer)
+        queries = Queries.prepare(geometry, row, some.answer, of, threshold, coarse=True)
+        tiles = kept or _prepared(model, slices)
         yield _joined(
-            part,
-            [
-                (tile.start, outrankers(rows, query, threshold, begin, end, index.answer, offset=tile.start))
-                for tile, rows in kept or _prepared(model, slices)
-            ],
+            part, [(tile.start, outrankers(rows, queries, offset=tile.start)) for tile, rows in tiles]
         )
 
 

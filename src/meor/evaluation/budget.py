@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from meor.backbone.screen import TILE_CANDIDATES, TILE_QUERIES
 from meor.errors import InputError, MemoryBudgetError
+from meor.search.screen import TILE_CANDIDATES, TILE_QUERIES
 
 SMALLEST_BLOCK: Final = 64  # queries
 LARGEST_BLOCK: Final = 8192

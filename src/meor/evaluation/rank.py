@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from meor.backbone import Model
-from meor.backbone.screen import exact_scores
-from meor.evaluation.tally import queries, tally, wide_rows
+from meor.evaluation.tally import query_rows, tally, wide_rows
+from meor.search.screen import exact_scores
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
@@ -154,7 +154,7 @@ def _ahead_and_newly_known(
     known = [candidate[i] in earlier[earlier_start[i] : earlier_end[i]] for i in range(len(of))]
     chosen = ~np.array(known) & (candidate != asked.answer[of])
     of, candidate = of[chosen], candidate[chosen]
-    entity, query = wide_rows(model, slice(0, n_old)), queries(model, asked.select(of))
+    entity, query = wide_rows(model, slice(0, n_old)), query_rows(model, asked.select(of))
     score = exact_scores(model.backbone.geometry, query, entity, candidate)
     own = exact_scores(model.backbone.geometry, query, entity, asked.answer[of])
     ahead = (score > own) | ((score == own) & (candidate < asked.answer[of]))

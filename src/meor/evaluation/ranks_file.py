@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from meor.errors import RunError
 from meor.evaluation.rank import Ranks
-from meor.parquet import read_table
+from meor.storage.parquet import read_table
+from meor.storage.table_file import column, table_bytes
 from meor.stream.occurrence import Occurrences
 from meor.typing import Role, Side, Split
 
@@ -41,27 +40,13 @@ COLUMNS = (
 )
 
 
-def write_ranks(path: Path, ranks: Iterable[Ranks], split: Split = Split.TEST) -> None:
-    """Write the ranks of one split; see `write_splits`."""
-    write_splits(path, {split: tuple(ranks)})
-
-
-def write_splits(path: Path, by_split: Mapping[Split, Sequence[Ranks]]) -> None:
-    """All rows in the order given, at once: a reader sees no file or the whole file.
+def ranks_bytes(by_split: Mapping[Split, Sequence[Ranks]]) -> bytes:
+    """All rows in the order given.
 
     Ranks are int64; under the realistic tie rule they may be halves and are float64.
     """
     parts = [_table(each, split) for split, ranks in by_split.items() for each in ranks]
-    table = pa.concat_tables(parts or [_table(_NOTHING, Split.TEST)])
-    temporary = path.with_name(f"{path.name}.tmp")
-    try:
-        # No Arrow schema, no pandas metadata: nothing in the file but the rows and the writer's version.
-        pq.write_table(table, temporary, compression="zstd", compression_level=3, store_schema=False)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    return table_bytes(pa.concat_tables(parts or [_table(_NOTHING, Split.TEST)]), compression_level=3)
 
 
 def read_ranks(path: Path, data: bytes | None = None) -> dict[Split, tuple[Ranks, ...]]:
@@ -89,16 +74,16 @@ def _table(ranks: Ranks, split: Split) -> pa.Table:
     columns: dict[str, Any] = {
         "update": np.full(n, asked.update, dtype=np.int64),
         "snapshot": asked.snapshot,
-        "split": pa.array([split.value] * n, pa.string()),
-        "role": pa.array(_ROLES[asked.role].tolist(), pa.string()),
-        "side": pa.array([asked.side.label] * n, pa.string()),
+        "split": column([split.value] * n),
+        "role": column(_ROLES[asked.role].tolist()),
+        "side": column([asked.side.label] * n),
         "head": asked.fact[:, 0],
         "relation": asked.fact[:, 1],
         "tail": asked.fact[:, 2],
-        "rank_old": pa.array(ranks.old, mask=ranks.old == 0),
+        "rank_old": column(ranks.old, missing=ranks.old == 0),
         "rank_cur": ranks.cur,
     }
-    arrays = [value if isinstance(value, pa.Array) else pa.array(value) for value in columns.values()]
+    arrays = [value if isinstance(value, pa.Array) else column(value) for value in columns.values()]
     fields = [
         pa.field(name, array.type, nullable=name == "rank_old")
         for name, array in zip(columns, arrays, strict=True)

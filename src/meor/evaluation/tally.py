@@ -14,10 +14,11 @@ import torch
 from numpy.typing import NDArray
 
 from meor.backbone import Model
-from meor.backbone.counting import count_range
-from meor.backbone.screen import Candidates, Questions, exact_scores
 from meor.errors import NonFiniteError
 from meor.evaluation.budget import TILE_BYTES, RankingPlan
+from meor.search.counting import count_range
+from meor.search.queries import Known, Queries
+from meor.search.screen import Candidates, exact_scores
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.typing import Floats, Ids
@@ -43,15 +44,16 @@ def tally(
     for first in range(0, len(asked), plan.queries):
         part = slice(first, first + plan.queries)
         some = asked.select(np.arange(first, min(first + plan.queries, len(asked))))
-        query = queries(model, some)
-        threshold = exact_scores(geometry, query, wide_rows(model, some.answer), np.arange(len(some)))
+        row = query_rows(model, some)
+        threshold = exact_scores(geometry, row, wide_rows(model, some.answer), np.arange(len(some)))
         _require_finite(np.isfinite(threshold), some)
-        questions = Questions(query, some.answer, start[part], end[part], known.on(asked.side).answer)
+        of = Known(start[part], end[part], known.on(asked.side).answer)
+        queries = Queries.prepare(geometry, row, some.answer, of, threshold)
         for begin, candidates in whole or _tiles(model, ranges, n_cur, plan.rows, screen):
-            here = _shifted(questions, begin)
+            here = queries.counted_from(begin)
             for found, (low, high) in zip(tallies, ranges, strict=True):
                 inside = max(low - begin, 0), min(high - begin, len(candidates.row))
-                more, healthy = count_range(candidates, here, threshold, *inside)
+                more, healthy = count_range(candidates, here, *inside)
                 found[part] += more
                 if healthy is not None:
                     _require_finite(healthy, some)
@@ -64,7 +66,7 @@ def wide_rows(model: Model, ids: slice | Ids) -> Floats:
     return np.ascontiguousarray(chosen.detach().cpu().numpy(), dtype=np.float64)
 
 
-def queries(model: Model, asked: Occurrences) -> Floats:
+def query_rows(model: Model, asked: Occurrences) -> Floats:
     query = model.query_array(asked.anchor, asked.relation, asked.side)
     return np.ascontiguousarray(query, dtype=np.float64)
 
@@ -86,16 +88,6 @@ def _tiles(
         if any(low < end and high > begin for low, high in ranges):
             rows = wide_rows(model, slice(begin, end))
             yield begin, Candidates.prepare(model.backbone.geometry, rows, screen=screen)
-
-
-def _shifted(questions: Questions, begin: int) -> Questions:
-    """The same questions with ids counted from a tile's first."""
-    if begin == 0:
-        return questions
-    known = questions.known_id - begin
-    return Questions(
-        questions.query, questions.answer - begin, questions.known_start, questions.known_end, known
-    )
 
 
 def _require_finite_rows(model: Model, n_cur: int, asked: Occurrences) -> None:

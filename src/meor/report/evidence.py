@@ -13,6 +13,7 @@ from meor.errors import MeorError
 from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
 from meor.evaluation.overall import by_update
 from meor.evaluation.rank import Ranks
+from meor.methods import METHODS
 from meor.report.culprits import Culprit, culprits, named, varied
 from meor.report.drawings import SHOWN_AHEAD, Crowd
 from meor.report.figures import Loss, Step
@@ -75,7 +76,7 @@ def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None
     charged = (0, 0)
     if stream is not None:
         by = tables(stream, ranks)
-    if view.config.method == "calibration":
+    if METHODS[view.config.method].kind == "transform":
         reason = CALIBRATED
     elif stream is not None:
         try:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from meor.escape import markup, visible
 from meor.report.page import Figure, Page
 from meor.report.svg import LETTER, Canvas, px, swatch
-from meor.run.disk import Disk, commit_file
+from meor.storage.disk import Disk, commit_file
 
 FIGURES = "figures"
 

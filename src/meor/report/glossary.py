@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from meor.evaluation.calibration_grid import MARGIN
-from meor.objective.balance import ENOUGH, RECORDS
+from meor.methods import METHODS, is_penalized
+from meor.methods.balance import ENOUGH, RECORDS
+from meor.methods.calibration_grid import MARGIN
 from meor.report.page import Terms
-from meor.report.study_data import METHOD_ORDER, StudyData
-from meor.report.words import method_name, number
+from meor.report.study_data import StudyData
+from meor.report.words import number
 
-METHODS = {
-    "replay": "the host as it is: new facts with replayed old ones, no penalty.",
-    "calibration": (
-        "trains nothing more; transforms the scores of a replay model by admission cohort, relation and "
-        "side, as fitted on validation facts."
-    ),
-    "meor": (
-        "penalises what newcomers press on the answer of a replayed question beyond structurally matched old "
-        "entities: the squared excess, and nothing below it."
-    ),
-    "mmr": "MEOR with the largest gap above the answer in place of the smooth mean of all gaps.",
-    "uor": "MEOR with old entities of the same role as reference, not matched by degree and relations.",
-    "shuffled": "MEOR with the matched references of another question.",
-    "uncentered": "MEOR without a reference: all that newcomers press with is penalised.",
-}
 RULES = {
     "balance": (
         "the coefficient at which host and penalty pull equally hard on newcomers, by their gradients over "
@@ -47,8 +33,8 @@ def glossary(data: StudyData) -> Terms:
     methods = {row.method for row in data.rows}
     rules = dict.fromkeys(setting.rule for setting in data.settings)
     presets = dict.fromkeys(setting.group.preset for setting in data.settings)
-    lines = [(method_name(name), METHODS[name]) for name in METHOD_ORDER if name in methods]
-    if methods - {"replay", "calibration"}:
+    lines = [(each.brief, each.sentence) for name, each in METHODS.items() if name in methods]
+    if any(is_penalized(name) for name in methods):
         lines += [(f"Rule {rule}", RULES.get(rule, "this coefficient, set by hand.")) for rule in rules]
     lines += [(f"Preset {name}", PRESETS[name]) for name in presets if name in PRESETS]
     return Terms(tuple(lines))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from meor.escape import markup
 from meor.report.page import Page
 from meor.report.svg import legend_mark
 from meor.report.words import symbols
+from meor.storage.disk import Disk, commit_file
 
 REPORT = "report.html"
 
@@ -47,15 +47,7 @@ def write(page: Page, path: Path) -> int:
     """Write the file at once, so that a reader sees all of it or none; its size in bytes."""
     content = render(page).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    commit_file(Disk(), path, content)
     return len(content)
 
 

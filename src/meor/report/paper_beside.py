@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meor.host import HOSTS
+from meor.hosts import HOSTS
 from meor.report.page import Cell, Column, Table
 from meor.report.study_data import Setting, StudyData
 from meor.report.words import ABSENT, MINUS, bound, effect, effect_name, method_name, number

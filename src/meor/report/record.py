@@ -14,10 +14,10 @@ import torch
 
 from meor.backbone import Model
 from meor.cohort.draw import N_LEVELS
-from meor.objective.comparison import Comparison, sample_records
-from meor.objective.pressure import pressure
-from meor.objective.records import penalty_records
-from meor.objective.variants import VARIANTS
+from meor.methods import is_penalized
+from meor.methods.comparison import Comparison, sample_records
+from meor.methods.pressure import pressure
+from meor.methods.records import penalty_records
 from meor.report.drawings import ExcessDrawing, Levels, Strip
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
@@ -137,7 +137,7 @@ def _view_of(view: RunView, comparison: Comparison, model: Model, x: int, tau: f
     answer = stream_label(view, int(cohort.answer[x]))
     measure = "U" if comparison.variant.aggregate == "smooth" else "V"
     drawing = ExcessDrawing(tuple(strips), reference, tau, answer, measure)
-    of_run = view.config.method in VARIANTS
+    of_run = is_penalized(view.config.method)
     return RecordView(cohort.update, (head, relation, tail), side, drawing, of_run, strongest)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import StudyError
+from meor.methods import METHODS
 from meor.report.evidence import losses
 from meor.report.figures import Loss
 from meor.report.words import plural
@@ -16,7 +17,6 @@ from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
 from meor.study.cell import MARK
 from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
-from meor.study.control import NAMES
 from meor.study.effects import Comparison, MethodLevels, compare, levels
 from meor.study.paired_tables import head_method
 from meor.study.plan import FIRST_SELECTION_SEED, Study
@@ -27,8 +27,6 @@ from meor.study.rows import RUNS, UNREGULARIZED, Group, Row, read_rows, select
 COMMAND = "command.txt"
 FEWEST_PAIRS = 2
 """Of which an effect can be made."""
-
-METHOD_ORDER = tuple(NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +185,7 @@ def _comparisons(
 
 def _ordered(methods: Iterable[str]) -> list[str]:
     found = list(dict.fromkeys(methods))
-    place = {name: at for at, name in enumerate(METHOD_ORDER)}
+    place = {name: at for at, name in enumerate(METHODS)}
     return sorted(found, key=lambda name: place.get(name, len(place)))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from meor.evaluation.calibration_grid import MARGIN
 from meor.evaluation.overall import MARK
+from meor.methods import METHODS
+from meor.methods.calibration_grid import MARGIN
 from meor.report import figures, study_tables
 from meor.report.figures import ForestGroup, ForestRow, FrontierLine, FrontierPoint
 from meor.report.page import Block, Figure, Prose, Section
 from meor.report.setting_names import labels, shared, where
-from meor.report.study_data import METHOD_ORDER, Setting, StudyData
+from meor.report.study_data import Setting, StudyData
 from meor.report.study_tables import Compared
 from meor.report.words import effect_name, listed, method_name, number, share
 from meor.study.effects import PRESERVED, Comparison, Effect
@@ -119,9 +120,7 @@ def frontier_section(data: StudyData) -> tuple[Section, ...]:
     blocks: list[Block] = []
     for group in dict.fromkeys(setting.group for setting in data.settings):
         methods = [
-            m
-            for m in METHOD_ORDER
-            if any(r.group == group and r.method == m and r.multiple for r in data.rows)
+            m for m in METHODS if any(r.group == group and r.method == m and r.multiple for r in data.rows)
         ]
         lines = [line for method in methods if len((line := _line(data, group, method)).points) > 2]
         if not lines:
@@ -172,4 +171,4 @@ def _line(data: StudyData, group: Group, method: str) -> FrontierLine:
                 figures.coefficient_label(each.multiple) if each.multiple else "replay",
             )
         )
-    return FrontierLine(method_name(method), METHOD_ORDER.index(method), tuple(points))
+    return FrontierLine(method_name(method), list(METHODS).index(method), tuple(points))

@@ -8,21 +8,13 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from meor.escape import clipped, markup
+from meor.methods import METHODS
 from meor.study import digits
 
 MINUS = "−"
 DASH = "–"
 ABSENT = "--"
 
-METHODS = {
-    "replay": "Replay",
-    "meor": "MEOR",
-    "mmr": "MMR",
-    "uor": "UOR",
-    "shuffled": "Shuffled",
-    "uncentered": "Uncentered",
-    "calibration": "Calibration",
-}
 BACKBONES = {"complex": "ComplEx", "distmult": "DistMult", "transe": "TransE"}
 
 MEANING = {
@@ -50,7 +42,7 @@ def svg_symbols(text: str) -> Markup:
 
 
 def method_name(method: str) -> str:
-    return METHODS.get(method, method)
+    return METHODS[method].brief if method in METHODS else method
 
 
 def backbone_name(backbone: str) -> str:

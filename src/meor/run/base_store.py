@@ -14,11 +14,11 @@ from filelock import FileLock, Timeout
 
 from meor.backbone import BACKBONES
 from meor.errors import RunError
-from meor.run.checkpoint import parse_json, read_json, to_json
 from meor.run.config import Config
-from meor.run.disk import Disk, commit_folder
 from meor.run.prepare import dtype_of
 from meor.run.view import model_from
+from meor.storage.disk import Disk, commit_folder
+from meor.storage.json_file import parse_json, read_json, to_json
 
 CACHE_VARIABLE = "MEOR_CACHE"
 BASE_META = frozenset({"steps", "epochs", "best_mrr", "validations", "optimizer_sha256"})

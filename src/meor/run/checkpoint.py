@@ -14,28 +14,24 @@ bit, so every byte is checked against the manifest before it is parsed.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
-import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from meor.errors import RunError
-from meor.run.disk import Disk, commit_file, commit_folder, explained
+from meor.storage.disk import Disk, commit_file, commit_folder, explained
+from meor.storage.json_file import parse_json, read_json, to_json
+from meor.storage.tensors import pack_tensors, unpack_tensors
 
 FORMAT = 1
 KEEP = 2
 MODEL, OPTIM, STATE, MANIFEST = "model.safetensors", "optim.safetensors", "state.json", "manifest.json"
 _PARTS = (MODEL, OPTIM, STATE)
 _NAME = re.compile(r"(0|[1-9]\d{0,9})-(0|[1-9]\d{0,17})")
-_LARGEST_JSON = 16 << 20
-REMOVE_AND_REPEAT = "Remove it and repeat the command that made it, or put it back as it was."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,66 +47,6 @@ class Checkpoint:
     @property
     def name(self) -> str:
         return f"{self.update}-{self.step}"
-
-
-def pack_tensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """safetensors without metadata: equal tensors give equal bytes."""
-    return safetensors.torch.save({name: tensor.detach().contiguous() for name, tensor in tensors.items()})
-
-
-def unpack_tensors(data: bytes, path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file; finite floats and whole numbers only."""
-    try:
-        tensors = safetensors.torch.load(data)
-    except (
-        SafetensorError,
-        KeyError,
-        ValueError,
-        TypeError,
-        OverflowError,
-        RuntimeError,
-        AttributeError,
-    ) as error:
-        raise RunError(
-            f"{path} is not a safetensors file that can be read ({error}). {REMOVE_AND_REPEAT}"
-        ) from None
-    for name, tensor in tensors.items():
-        try:
-            finite = not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
-        except RuntimeError:  # types of eight bits know no such question
-            finite = False
-        if not finite:
-            raise RunError(
-                f"{path} holds NaN or infinity in `{name}`, or numbers of a type that no run writes. "
-                f"{REMOVE_AND_REPEAT}"
-            )
-    return tensors
-
-
-def read_json(path: Path) -> Any:
-    """A JSON document of bounded size, or a `RunError`."""
-    try:
-        if path.stat().st_size > _LARGEST_JSON:
-            raise RunError(f"{path} is too large to be a run's own file. {REMOVE_AND_REPEAT}")
-        return parse_json(path.read_bytes(), path)
-    except OSError as error:
-        raise RunError(f"{path} cannot be read ({error.strerror}). {REMOVE_AND_REPEAT}") from None
-
-
-def parse_json(data: bytes, path: Path) -> Any:
-    """The document in the bytes of a file. NaN and infinity are no JSON, and none of ours holds them."""
-    try:
-        return json.loads(data, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise RunError(f"{path} is not valid JSON: it is damaged. {REMOVE_AND_REPEAT}") from None
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def to_json(content: Any) -> bytes:
-    return (json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 class Checkpoints:

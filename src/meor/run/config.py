@@ -26,13 +26,12 @@ from pydantic import (
 from meor.errors import ConfigError
 from meor.run.explain import explain
 from meor.run.presets import PRESETS, STREAMS
-from meor.run.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
+from meor.storage.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
 from meor.stream.sample import ALL
 
 Positive = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Method = Literal["replay", "meor", "mmr", "uor", "shuffled", "uncentered", "calibration"]
 SideName = Literal["head", "tail"]
 SplitName = Literal["train", "valid", "test"]
 
@@ -54,6 +53,17 @@ def _backbone(value: Any) -> Any:
     if isinstance(value, str) and value not in BACKBONES:
         raise ValueError(f"is not one of {', '.join(BACKBONES)}")
     return value
+
+
+def _method(value: Any) -> Any:
+    from meor.methods import METHODS
+
+    if isinstance(value, str) and value not in METHODS:
+        raise ValueError(f"is not one of {', '.join(METHODS)}")
+    return value
+
+
+Method = Annotated[str, BeforeValidator(_method)]
 
 
 class Section(BaseModel):
@@ -103,7 +113,7 @@ class PenaltySettings(Section):
     mad_weight: Weight = 0.1
     epsilon: Rate = 1e-8
     signature: Literal["all", "role"] = "all"
-    detach_reference: bool = True
+    detach_reference: bool = False
 
 
 class Evaluation(Section):

@@ -19,18 +19,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from meor.errors import RunError
-from meor.run.checkpoint import Checkpoints, to_json
+from meor.run.checkpoint import Checkpoints
 from meor.run.config import Config
-from meor.run.disk import (
-    TEMPORARY,
-    Content,
-    Disk,
-    commit_file,
-    commit_folder,
-    explain_os_error,
-    explained,
-    sha256_of,
-)
 from meor.run.layout import (
     CONFIG,
     ENDPOINTS,
@@ -47,9 +37,19 @@ from meor.run.layout import (
     remedy_for,
     update_name,
     versions,
-    write_vocabulary,
+    vocabulary_bytes,
 )
-from meor.run.listed import ListedFiles
+from meor.storage.disk import (
+    TEMPORARY,
+    Disk,
+    commit_file,
+    commit_folder,
+    explain_os_error,
+    explained,
+    sha256_of,
+)
+from meor.storage.json_file import to_json
+from meor.storage.listed import ListedFiles
 from meor.stream.snapshot import Stream
 
 
@@ -117,13 +117,13 @@ class RunFolder:
         with explained(self.path / LOG):
             self.disk.append(self.path / LOG, line.encode())
 
-    def commit_update(self, update: int, files: Mapping[str, Content]) -> None:
+    def commit_update(self, update: int, files: Mapping[str, bytes]) -> None:
         """Add `update-<u>` with all its files."""
         name = update_name(update)
         commit_folder(self.disk, self.path / name, files)
         self._list(**{f"{name}/{file}": sha256_of(self.path / name / file) for file in files})
 
-    def commit_result(self, name: str, content: Content) -> None:
+    def commit_result(self, name: str, content: bytes) -> None:
         commit_file(self.disk, self.path / name, content)
         self._list(**{name: sha256_of(self.path / name)})
 
@@ -195,7 +195,7 @@ def _begun(
     path: Path, config: Config, stream: Stream, config_hash: str, threads: int, disk: Disk
 ) -> dict[str, Any]:
     """Write what a run begins with; the manifest comes last and makes the folder a run."""
-    commit_file(disk, path / VOCABULARY, lambda target: write_vocabulary(stream, target))
+    commit_file(disk, path / VOCABULARY, vocabulary_bytes(stream))
     commit_file(disk, path / CONFIG, config.to_yaml().encode())
     manifest = {
         "format": FORMAT,

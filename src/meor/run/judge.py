@@ -11,11 +11,11 @@ from meor.backbone import Model
 from meor.evaluation.endpoints import cell_keys, endpoints, measure, to_json
 from meor.evaluation.rank import Ranks, rank_update, rank_update_incrementally
 from meor.evaluation.ranks_file import read_ranks
-from meor.host.base import Host, Update
 from meor.run.config import Config
 from meor.run.folder import RunFolder
 from meor.run.layout import RANKS, update_name
 from meor.stream.snapshot import Stream
+from meor.training.base import Host, Update
 from meor.typing import Side, Split
 
 BySplit = Mapping[Split, tuple[Ranks, ...]]

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from meor.errors import RunError
-from meor.run.checkpoint import read_json
-from meor.run.disk import TEMPORARY
+from meor.storage.disk import TEMPORARY
+from meor.storage.json_file import read_json
+from meor.storage.table_file import column, table_bytes, table_of
 from meor.stream.snapshot import Stream
 
 CONFIG, LOG, VOCABULARY = "config.yaml", "log.jsonl", "vocabulary.parquet"
@@ -75,18 +74,19 @@ def remedy_for(path: Path, name: str) -> str:
     return f"`meor resume {path}` makes it again."
 
 
-def write_vocabulary(stream: Stream, path: Path) -> None:
+def vocabulary_bytes(stream: Stream) -> bytes:
     """id, label, kind, admitted_at: entities, then relations, each numbered from 0."""
     kinds = (("entity", stream.entities), ("relation", stream.relations))
-    # Column by column of what is there already: lists of a million numbers would take more than the file.
-    columns = {
-        "id": [pa.array(np.arange(len(labels))) for _, labels in kinds],
-        "label": [pa.array(labels.labels, pa.string()) for _, labels in kinds],
-        "kind": [pa.repeat(kind, len(labels)) for kind, labels in kinds],
-        "admitted_at": [pa.array(labels.admitted_at, pa.int64()) for _, labels in kinds],
+    counts = [len(labels) for _, labels in kinds]
+    table = {
+        "id": column(np.concatenate([np.arange(count) for count in counts])),
+        "label": column([label for _, labels in kinds for label in labels]),
+        "kind": column([kind for (kind, _), count in zip(kinds, counts, strict=True) for _ in range(count)]),
+        "admitted_at": column(
+            np.concatenate([np.array(labels.admitted_at, np.int64) for _, labels in kinds])
+        ),
     }
-    table = pa.table({name: pa.concat_arrays(parts) for name, parts in columns.items()})
-    pq.write_table(table, path, compression="zstd")
+    return table_bytes(table_of(table), store_schema=True)
 
 
 def _is_listed_name(name: str) -> bool:

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from meor.backbone import Model
-from meor.evaluation.calibration import Calibration, Calibrator, write_calibration
-from meor.evaluation.ranks_file import write_splits
-from meor.host.base import Update
-from meor.host.training import Training
-from meor.objective.balance import Balance, balance_penalty
-from meor.objective.penalty import Penalty
-from meor.objective.records import penalty_records
+from meor.evaluation.ranks_file import ranks_bytes
+from meor.methods import METHODS
+from meor.methods.balance import Balance, balance_penalty
+from meor.methods.calibration import Calibration, Calibrator, calibration_bytes
+from meor.methods.penalty import Penalty
+from meor.methods.records import penalty_records
 from meor.run.config import Config
 from meor.run.judge import BySplit, Judge
 from meor.run.layout import CALIBRATION, RANKS, RECORDS
 from meor.run.prepare import buffer_of, host_of, refine_plan
-from meor.run.records_file import comparison_of, write_records
+from meor.run.records_file import comparison_of, records_bytes
 from meor.run.validated import Candidate
 from meor.stream.snapshot import Stream
+from meor.training.base import Update
+from meor.training.training import Training
 
 Log = Callable[..., None]
-Content = Callable[[Path], None]
 Choose = Callable[[Balance], tuple[float, tuple[Candidate, ...]]]
 """From a balanced coefficient to the validated multiple of it, and what it was chosen from."""
 
@@ -66,13 +65,13 @@ class Method:
 
     def results(
         self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
-    ) -> Mapping[str, Content]:
+    ) -> Mapping[str, bytes]:
         """What is written beside the model of an update; `earlier` reads committed models."""
         return self._ranks_file(self.judge.ranks(update.number, model))
 
     @staticmethod
-    def _ranks_file(ranks: BySplit) -> dict[str, Content]:
-        return {RANKS: lambda path: write_splits(path, ranks)} if ranks else {}
+    def _ranks_file(ranks: BySplit) -> dict[str, bytes]:
+        return {RANKS: ranks_bytes(ranks)} if ranks else {}
 
 
 class Penalized(Method):
@@ -143,7 +142,7 @@ class Penalized(Method):
 
     def results(
         self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
-    ) -> Mapping[str, Content]:
+    ) -> Mapping[str, bytes]:
         assert term.penalty is not None  # noqa: S101  (made by `term` above)
         records = penalty_records(term.penalty.comparison, model)
         self.log(
@@ -155,7 +154,7 @@ class Penalized(Method):
             dropped=records.dropped,
         )
         ranks = super().results(update, model, earlier, term)
-        return {**ranks, RECORDS: lambda path: write_records(path, records)}
+        return {**ranks, RECORDS: records_bytes(records)}
 
 
 class Calibrated(Method):
@@ -176,7 +175,7 @@ class Calibrated(Method):
 
     def results(
         self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
-    ) -> Mapping[str, Content]:
+    ) -> Mapping[str, bytes]:
         # Cohorts are fitted in order; a resumed run fits those of committed updates again.
         for cohort in range(len(self.fitted.fits) + 1, update.number):
             self.fitted = self.calibrator.admit(cohort, earlier(cohort), self.fitted)
@@ -199,13 +198,13 @@ class Calibrated(Method):
             }
         return {
             **self._ranks_file(ranks),
-            CALIBRATION: lambda path: write_calibration(path, fit, summary),
+            CALIBRATION: calibration_bytes(fit, summary),
         }
 
 
 def method_of(config: Config, stream: Stream, judge: Judge, log: Log, choose: Choose) -> Method:
-    kinds = {"replay": Method, "calibration": Calibrated}
-    return kinds.get(config.method, Penalized)(config, stream, judge, log, choose)
+    kinds = {"host": Method, "penalty": Penalized, "transform": Calibrated}
+    return kinds[METHODS[config.method].kind](config, stream, judge, log, choose)
 
 
 def balanced(config: Config, stream: Stream, number: int, replay: ReplayModel) -> Balance:

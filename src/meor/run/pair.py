@@ -12,8 +12,6 @@ from pathlib import Path
 
 from meor.backbone import Model
 from meor.errors import RunError
-from meor.host.base import Update
-from meor.host.refine import Training, refine
 from meor.run.base_store import BaseStore, StoredBase, Wanted
 from meor.run.config import Config
 from meor.run.folder import RunFolder
@@ -22,6 +20,8 @@ from meor.run.prepare import buffer_of, grown, host_of, pack_model, refine_plan
 from meor.run.view import RunView, model_from
 from meor.run.watch import Watcher
 from meor.stream.snapshot import Stream
+from meor.training.base import Update
+from meor.training.refine import Training, refine
 
 UNSHARED = frozenset({"method", "coefficient", "coefficient_from", "coefficient_rule"})
 """Settings in which the runs of a pair may differ."""

@@ -12,15 +12,15 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import ConfigError, StreamError
 from meor.evaluation.external import load_external
 from meor.evaluation.rank import rank
-from meor.host import HOSTS
-from meor.host.base import Host, Plan, Update
-from meor.host.buffer import Buffer, draw_buffer
-from meor.host.initialise import grow
-from meor.run.checkpoint import pack_tensors
+from meor.hosts import HOSTS
 from meor.run.config import Config
+from meor.storage.tensors import pack_tensors
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
+from meor.training.base import Host, Plan, Update
+from meor.training.buffer import Buffer, draw_buffer
+from meor.training.initialise import grow
 from meor.typing import Side, Split
 
 

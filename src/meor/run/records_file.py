@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from meor.objective.comparison import Comparison, Settings
-from meor.objective.records import Records
-from meor.objective.variants import MEOR, VARIANTS, Variant
+from meor.methods import penalties
+from meor.methods.comparison import Comparison, Settings
+from meor.methods.records import Records
+from meor.methods.variants import MEOR, Variant
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
 from meor.run.view import RunView
+from meor.storage.table_file import column, table_bytes, table_of
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, Facts
 
 
 def variant_of(method: str) -> Variant:
     """The variant whose records a method has; methods without a penalty are looked at as MEOR would."""
-    return VARIANTS.get(method, MEOR)
+    return penalties().get(method, MEOR)
 
 
 def comparison_of(config: Config, stream: Stream, update: int, fact: Facts) -> Comparison:
@@ -54,19 +54,18 @@ def records_table(records: Records) -> pa.Table:
         "u_old": records.reference,
         "excess": records.excess,
     }
-    return pa.table(
-        {
-            **{name: pa.array(cohort.fact[:, at]) for at, name in enumerate(("head", "relation", "tail"))},
-            "side": pa.array(sides[cohort.side].tolist(), pa.string()),
-            "n_newcomers": pa.array(cohort.n_newcomers),
-            **{name: pa.array(value, mask=nothing) for name, value in numbers.items()},
-            "active": pa.array(records.active),
-        }
-    )
+    columns = {
+        **{name: column(cohort.fact[:, at]) for at, name in enumerate(("head", "relation", "tail"))},
+        "side": column(sides[cohort.side].tolist()),
+        "n_newcomers": column(cohort.n_newcomers),
+        **{name: column(value, missing=nothing) for name, value in numbers.items()},
+        "active": column(records.active),
+    }
+    return table_of(columns)
 
 
-def write_records(path: Path, records: Records) -> None:
-    pq.write_table(records_table(records), path, compression="zstd", compression_level=3, store_schema=False)
+def records_bytes(records: Records) -> bytes:
+    return table_bytes(records_table(records), compression_level=3)
 
 
 def active_share(view: RunView, stream: Stream) -> float | None:

@@ -15,15 +15,12 @@ from typing import Any
 from meor.backbone import BACKBONES, Model
 from meor.errors import RunError
 from meor.evaluation.rank import DEFAULT_MEMORY
-from meor.host.base import Host, Plan, Update
-from meor.host.initialise import base_model, row_norms, rows_sha256
-from meor.host.refine import Cursor, Training, refine
-from meor.host.replay import Replay
-from meor.objective.balance import Balance
+from meor.hosts.replay import Replay
+from meor.methods import METHODS
+from meor.methods.balance import Balance
 from meor.run.base_store import BASE_META, BaseStore, StoredBase, Wanted, default_cache
-from meor.run.checkpoint import Checkpoint, pack_tensors, to_json
+from meor.run.checkpoint import Checkpoint
 from meor.run.config import Config
-from meor.run.disk import explained
 from meor.run.folder import RunFolder
 from meor.run.judge import Judge
 from meor.run.layout import ENDPOINTS, MODEL, update_name, versions
@@ -44,7 +41,13 @@ from meor.run.prepare import (
 from meor.run.validated import Candidate, choose_multiple
 from meor.run.view import model_from
 from meor.run.watch import Watcher
+from meor.storage.disk import explained
+from meor.storage.json_file import to_json
+from meor.storage.tensors import pack_tensors
 from meor.stream.snapshot import Stream
+from meor.training.base import Host, Plan, Update
+from meor.training.initialise import base_model, row_norms, rows_sha256
+from meor.training.refine import Cursor, Training, refine
 
 NOTHING = Term()
 Trial = Callable[[Config, Path], dict[str, Any]]
@@ -150,7 +153,7 @@ class Runner:
         self._log("grown", update=number, newcomers=newcomers, rows_sha256=rows)
         term = self.method.term(update, start, self.pair.model)
         training = self._opened(self.host, start, update, plan)
-        if self.config.method == "calibration" and self.resources.replay is not None:
+        if METHODS[self.config.method].kind == "transform" and self.resources.replay is not None:
             model = self.pair.run().model(number)
         else:
             model = self._train(training, plan, phase="update", term=term)

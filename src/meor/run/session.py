@@ -6,25 +6,24 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from meor.backbone.kernels import set_threads
 from meor.errors import Interrupted, MeorError, RunError, is_interrupt
 from meor.run.config import Config
-from meor.run.disk import Disk
 from meor.run.folder import RunFolder, make_free
-from meor.run.layout import ENDPOINTS, LOG, VOCABULARY, is_run, write_vocabulary
+from meor.run.layout import ENDPOINTS, LOG, VOCABULARY, is_run, vocabulary_bytes
 from meor.run.prepare import check, content_of, given_base, host_of, with_width
 from meor.run.runner import Resources, Runner
 from meor.run.unlearned import remarks
 from meor.run.view import RunView
 from meor.run.watch import Watcher
+from meor.storage.disk import Disk
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
+from meor.threads import set_threads
 
 
 def start(
@@ -147,7 +146,7 @@ def _mend(folder: RunFolder, stream: Stream, watcher: Watcher) -> None:
         say(f"{ENDPOINTS} does not match the manifest; it is made again from the ranks")
     if folder.files.problem(VOCABULARY):
         say(f"{VOCABULARY} does not match the manifest; it is made again from the stream")
-        folder.commit_result(VOCABULARY, partial(write_vocabulary, stream))
+        folder.commit_result(VOCABULARY, vocabulary_bytes(stream))
 
 
 def _trial(

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from meor.host import HOSTS
-from meor.host.base import Host, Update
+from meor.hosts import HOSTS
 from meor.stream.snapshot import Stream
+from meor.training.base import Host, Update
 
 NAMED = 5
 """Updates that a remark names; the others are counted."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import ConfigError, NonFiniteError
-from meor.evaluation.calibration_grid import MARGIN
 from meor.evaluation.overall import note, overall
+from meor.methods.calibration_grid import MARGIN
 from meor.run.config import Config
 
 MULTIPLES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 3e4, 1e5)

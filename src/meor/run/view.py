@@ -15,7 +15,6 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import RunError
 from meor.evaluation.rank import Ranks
 from meor.evaluation.ranks_file import read_ranks
-from meor.run.checkpoint import REMOVE_AND_REPEAT, parse_json, unpack_tensors
 from meor.run.config import Config
 from meor.run.layout import (
     CONFIG,
@@ -30,8 +29,10 @@ from meor.run.layout import (
     remedy_for,
     update_name,
 )
-from meor.run.listed import ListedFiles
-from meor.run.table_file import read_table
+from meor.storage.json_file import REMOVE_AND_REPEAT, parse_json
+from meor.storage.listed import ListedFiles
+from meor.storage.table_file import read_columns
+from meor.storage.tensors import unpack_tensors
 from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
 from meor.typing import Split
@@ -86,7 +87,7 @@ class RunView:
     def table(self, name: str, columns: Sequence[str]) -> pa.Table:
         """Columns of a committed Parquet file."""
         data = self.content(name)
-        return read_table(data, self.path / name, columns, remedy_for(self.path, name))
+        return read_columns(data, self.path / name, columns, remedy_for(self.path, name))
 
     def stream(self, data_dir: Path | None = None) -> Stream:
         """The stream of the run; one that has changed since is refused."""

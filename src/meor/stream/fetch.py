@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from meor.errors import StreamError
+from meor.storage.disk import Disk
 from meor.stream.archive import MAX_BYTES, is_archive, unpack
 from meor.stream.registry import Entry, cache_folder, verify
 
@@ -72,8 +73,7 @@ def _staging(home: Path) -> Iterator[Path]:
 
 def _publish(entry: Entry, files: Path, target: Path) -> None:
     for file in entry.files:
-        with (files / file.path).open("rb") as content:
-            os.fsync(content.fileno())
+        Disk().sync(files / file.path)
     try:
         files.rename(target)
     except OSError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import StreamError
-from meor.parquet import batches, open_parquet
+from meor.storage.parquet import batches, open_parquet
 from meor.stream.records import LabelPool, Origin
 from meor.stream.table import COLUMNS, FactTable, NumberedRow, columns_of, fill
 from meor.stream.text import LINE_LIMIT, check_regular, expansion_limit, row_limit

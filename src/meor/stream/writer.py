@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from meor.errors import StreamError
+from meor.storage.disk import Disk, fill_folder
 from meor.stream.records import shown
 from meor.stream.snapshot import Stream
 from meor.stream.vocabulary import Vocabulary
@@ -27,11 +28,11 @@ def write_stream(stream: Stream, folder: Path | str) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".meor-", dir=folder.parent) as staging:
-            whole = Path(staging) / "stream"
-            _write_snapshots(stream, whole)
+            disk, whole = Disk(), Path(staging) / "stream"
+            fill_folder(disk, whole, _files(stream))
             # A rename on one file system is one step: readers see nothing, then everything.
             os.rename(whole, folder)
-            _sync_folder(folder.parent)
+            disk.sync(folder.parent)
     except OSError as error:
         problem = f"cannot be written ({error.strerror or error})"
         raise StreamError(problem, remedy="Free some space or choose another folder", path=folder) from error
@@ -52,28 +53,14 @@ def _check_labels(vocabulary: Vocabulary) -> None:
             raise StreamError(problem, remedy="Rename it before writing the stream")
 
 
-def _write_snapshots(stream: Stream, whole: Path) -> None:
-    whole.mkdir()
-    for index, snapshot in enumerate(stream.snapshots):
-        inside = whole / str(index)
-        inside.mkdir()
-        for split in SPLITS:
-            with (inside / f"{split}.txt").open("w", encoding="utf-8", newline="\n") as file:
-                file.writelines(_lines(stream, snapshot.facts([split])))
-                file.flush()
-                os.fsync(file.fileno())
-        _sync_folder(inside)
-    _sync_folder(whole)
+def _files(stream: Stream) -> dict[str, bytes]:
+    return {
+        f"{index}/{split}.txt": "".join(_lines(stream, snapshot.facts([split]))).encode()
+        for index, snapshot in enumerate(stream.snapshots)
+        for split in SPLITS
+    }
 
 
 def _lines(stream: Stream, facts: Facts) -> Iterable[str]:
     entity, relation = stream.entities.labels, stream.relations.labels
     return (f"{entity[head]}\t{relation[kind]}\t{entity[tail]}\n" for head, kind, tail in facts.tolist())
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -15,17 +15,19 @@ from filelock import FileLock
 from meor.errors import MeorError, StudyError, is_interrupt
 from meor.evaluation.overall import overall
 from meor.evaluation.rank import DEFAULT_MEMORY
+from meor.methods import is_penalized
 from meor.run.config import Config
 from meor.run.layout import is_run
 from meor.run.records_file import active_share
 from meor.run.runner import Resources
 from meor.run.session import resume, start
 from meor.run.view import RunView
+from meor.storage.disk import Disk
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
 from meor.study.coefficient import kept_balance, read_balance
 from meor.study.pairing import Cell, input_hash, reference_hash
-from meor.study.plan import BALANCE, UNPENALIZED, Study
+from meor.study.plan import BALANCE, Study
 from meor.study.row_file import OtherSettingsError, read_row, require_intact, row_path, write_row
 from meor.study.rows import ENDPOINTS, UNREGULARIZED, Row
 
@@ -200,7 +202,7 @@ def _brought_to_the_end(task: Task, config: Config, stream: Stream, say: Say) ->
 def _weight(task: Task, stream: Stream, say: Say) -> Weight:
     """What multiplies the penalty: a given number, or a multiple of the pair's balanced coefficient."""
     cell = task.cell
-    if cell.method in UNPENALIZED:
+    if not is_penalized(cell.method):
         return Weight(None)
     if cell.coefficient is not None:
         return Weight(cell.coefficient)
@@ -217,7 +219,7 @@ def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: flo
     named = endpoints[cell.split]
     values = {name: named[name]["value"] for name in ENDPOINTS}
     partial = {name: whole for name in ENDPOINTS if (whole := overall(named[name])).partial}
-    rule = UNREGULARIZED if cell.method in UNPENALIZED else BALANCE
+    rule = UNREGULARIZED if not is_penalized(cell.method) else BALANCE
     if cell.coefficient is not None:
         rule = repr(cell.coefficient)
     return Row(
@@ -231,7 +233,7 @@ def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: flo
         method=cell.method,
         **values,
         coefficient=coefficient,
-        active_share=None if cell.method in UNPENALIZED else active_share(view, stream),
+        active_share=None if not is_penalized(cell.method) else active_share(view, stream),
         input_hash=input_hash(view, stream),
         multiple=cell.multiple,
         reference_hash=reference_hash(view, stream),
@@ -244,7 +246,7 @@ def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: flo
 def drop_weights(folder: Path) -> None:
     """Keep what a run says and not the tables behind it; `ranks.parquet` is enough to recompute the study."""
     for path in sorted(folder.glob("update-*/model.safetensors")):
-        path.unlink()
+        Disk().remove(path)
 
 
 def _settings(task: Task) -> dict[str, Any]:

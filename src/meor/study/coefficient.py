@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import MeorError
-from meor.objective.balance import Balance, most_telling
+from meor.methods.balance import Balance, most_telling
 from meor.run.method import balanced
 from meor.run.view import RunView
+from meor.storage.disk import Disk, commit_file
+from meor.storage.json_file import read_sealed, sealed
 from meor.stream.snapshot import Stream
 from meor.study.rows import Group
-from meor.study.sealed import read_sealed, sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +58,5 @@ def kept_balance(
 
 
 def write_balance(path: Path, balance: Balance) -> None:
-    _write_whole(path, sealed(asdict(balance)))
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Cells of a method may get here at once: each writes a file of its own, and all rename equal bytes."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, suffix=".tmp", delete=False) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).replace(path)
+    """Cells of a method may get here at once, with equal bytes."""
+    commit_file(Disk(), path, sealed(asdict(balance)), shared=True)

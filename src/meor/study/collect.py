@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from meor.methods import is_penalized
 from meor.study.pairing import VALID, Cell, groups
-from meor.study.plan import BALANCE, UNPENALIZED, VALIDATED, Study
+from meor.study.plan import BALANCE, VALIDATED, Study
 from meor.study.rows import Row
 
 
@@ -15,7 +16,7 @@ def rows_of_the_study(plan: Study, made: Mapping[Cell, Row], validated: Sequence
     found = [
         (_place(plan, cell, row), row)
         for cell, row in made.items()
-        if cell.split != VALID and (cell.method in UNPENALIZED or _was_asked_for(plan, cell))
+        if cell.split != VALID and (not is_penalized(cell.method) or _was_asked_for(plan, cell))
     ]
     for cell in validated:
         if cell in made:

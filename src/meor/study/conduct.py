@@ -14,9 +14,9 @@ from pathlib import Path
 
 from meor.errors import MeorError, StudyError
 from meor.evaluation.rank import DEFAULT_MEMORY
-from meor.run.checkpoint import to_json
-from meor.run.disk import Disk, commit_file
 from meor.run.validated import end_of_grid
+from meor.storage.disk import Disk, commit_file
+from meor.storage.json_file import to_json
 from meor.stream.registry import check_there
 from meor.study.cell import MARK, Outcome, Task, finished
 from meor.study.coefficient import KeptBalance, read_balance

@@ -6,7 +6,7 @@ margin.
 
 from __future__ import annotations
 
-from meor.evaluation.calibration_grid import MARGIN
+from meor.methods.calibration_grid import MARGIN
 
 DECIMALS = 4
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from meor.errors import StudyError
-from meor.evaluation import calibration_grid
-from meor.objective.variants import VARIANTS
+from meor.methods import calibration_grid, penalties
 from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
 from meor.study.rows import ENDPOINTS, IDENTITY_TOLERANCE, Group, Row, select
 
@@ -217,7 +216,7 @@ def adjusted(comparisons: Sequence[Comparison], endpoint: str = "H_cur") -> list
 
 def _reference(row: Row) -> str | None:
     """What kind of old entities a method compares with."""
-    return VARIANTS[row.method].reference if row.method in VARIANTS else None
+    return penalties()[row.method].reference if row.method in penalties() else None
 
 
 def _difference(name: str, ours: Row, theirs: Row) -> float | None:

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from meor.methods import is_penalized
 from meor.study.effects import Effect, Level, check_pair, effect, level
-from meor.study.plan import BALANCE, UNPENALIZED
+from meor.study.plan import BALANCE
 from meor.study.rows import Group, Row, select
 
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -91,7 +92,7 @@ def at_equal_acquisition(
 
 def offsets(rows: Sequence[Row], group: Group) -> list[float]:
     """Round steps of A_TN from replay's over what two methods or more reach in some pair, highest first."""
-    methods = {row.method for row in rows if row.group == group and row.method not in UNPENALIZED}
+    methods = {row.method for row in rows if row.group == group and is_penalized(row.method)}
     lows, highs = [], []
     for method in methods:
         reached = [

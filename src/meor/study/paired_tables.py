@@ -6,22 +6,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from meor.escape import file_name as safe_name
-from meor.host import HOSTS
-from meor.study.control import NAMES, control_notes
+from meor.hosts import HOSTS
+from meor.methods import METHODS, is_penalized, method_label
+from meor.study.control import control_notes
 from meor.study.effects import MARGIN, Comparison, TooFewPairsError, adjusted, compare, levels
 from meor.study.pairing import groups
 from meor.study.paper import PaperTable, paper_tables
-from meor.study.plan import UNPENALIZED, Study
+from meor.study.plan import Study
 from meor.study.rows import Group, Row
 from meor.study.table import OURS, PAPER, Kind, StudyTable, Value
 
 METHOD = "meor"
-PROPERTIES = {
-    "mmr": "Smooth tail aggregation",
-    "uor": "Structural matching",
-    "shuffled": "Query-specific assignment",
-    "uncentered": "Old-reference centering",
-}
 UNADJUSTED = (
     "LB is the one-sided 95 % Student t lower bound of the paired effects; intervals are two-sided 95 %. "
     "They are not adjusted for the number of comparisons. Preserved: LB above "
@@ -35,7 +30,7 @@ HOLM_TABLES = ("effects", "ablation", "transfer")
 
 def head_method(methods: Collection[str]) -> str | None:
     """Whom a study is about: MEOR, or else the first method that has a penalty."""
-    return next((name for name in (METHOD, *NAMES) if name in methods and name not in UNPENALIZED), None)
+    return next((name for name in (METHOD, *METHODS) if name in methods and is_penalized(name)), None)
 
 
 def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> StudyTable:
@@ -48,10 +43,10 @@ def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) ->
         if mine is not None:
             values = [mine.levels[name].mean if name in mine.levels else None for name in named]
             weight = (mine.coefficient, mine.active_share)
-            lines.append((NAMES[method], OURS, *values, *weight, len(mine.pairs)))
+            lines.append((method_label(method), OURS, *values, *weight, len(mine.pairs)))
         if paper is not None and method in paper.rows:
             printed = [paper.cell(method, name) for name in named]
-            lines.append((NAMES[method], PAPER, *printed, None, None, 8))
+            lines.append((method_label(method), PAPER, *printed, None, None, 8))
     columns: dict[str, Kind] = {"Method": "text", "source": "text", **dict.fromkeys(named, "level")}
     columns |= {"coefficient": "coefficient", "active": "level", "pairs": "count"}
     return StudyTable(
@@ -92,14 +87,26 @@ def effects_table(
     for each, adjusted_p in zip(family, _holm_cells(family, holm), strict=True):
         verdicts = _verdict(each, "H_old"), _verdict(each, "A_TN")
         lines.append(
-            (NAMES[each.comparator], OURS, *_effects(each, named), _wtl(each), each.active_share, *verdicts,
-             len(each.pairs), *adjusted_p)
+            (method_label(each.comparator), OURS, *_effects(each, named), _wtl(each), each.active_share,
+             *verdicts, len(each.pairs), *adjusted_p)
         )  # fmt: skip
         if paper is not None and each.comparator in paper.rows:
             *cells, wtl = paper.rows[each.comparator]  # the paper has no effects on A_QN
             unstated = (None for _ in adjusted_p)
             lines.append(
-                (NAMES[each.comparator], PAPER, *cells, None, None, wtl, None, None, None, 8, *unstated)
+                (
+                    method_label(each.comparator),
+                    PAPER,
+                    *cells,
+                    None,
+                    None,
+                    wtl,
+                    None,
+                    None,
+                    None,
+                    8,
+                    *unstated,
+                )
             )
     columns: dict[str, Kind] = {"Comparator": "text", "source": "text", **_effect_columns(named)}
     columns |= {"W/T/L": "count", "active": "level", "H_old preserved": "count", "A_TN preserved": "count"}
@@ -120,10 +127,10 @@ def ablation_table(
     named = ("H_cur", "D_MCI", "A_TN")
     paper = _paper("ablation", group)
     everyone = comparisons(plan, rows, group, rule) if head_method(plan.methods) == METHOD else []
-    family = [each for each in everyone if each.comparator in PROPERTIES]
+    family = [each for each in everyone if METHODS[each.comparator].isolates]
     lines: list[tuple[Value, ...]] = []
     for each, adjusted_p in zip(family, _holm_cells(family, holm), strict=True):
-        isolated, name = PROPERTIES[each.comparator], NAMES[each.comparator]
+        isolated, name = METHODS[each.comparator].isolates, method_label(each.comparator)
         lines.append(
             (isolated, OURS, name, *_effects(each, named), _wtl(each), each.active_share, len(each.pairs),
              *adjusted_p)
@@ -225,7 +232,7 @@ def _notes(holm: bool) -> tuple[str, ...]:
 
 
 def _head_name(plan: Study) -> str:
-    return NAMES[head_method(plan.methods) or METHOD]
+    return method_label(head_method(plan.methods) or METHOD)
 
 
 def _wtl(each: Comparison) -> str | None:

@@ -9,11 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from meor.host.base import Update
-from meor.host.initialise import rows_sha256
-from meor.host.training import Training
-from meor.objective.comparison import sample_records
-from meor.objective.variants import VARIANTS
+from meor.methods import METHODS, is_penalized
+from meor.methods.comparison import sample_records
 from meor.run.config import Config
 from meor.run.layout import LOG, MODEL, update_name
 from meor.run.pair import UNSHARED
@@ -22,8 +19,11 @@ from meor.run.records_file import comparison_of
 from meor.run.validated import ALWAYS, MULTIPLES
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
-from meor.study.plan import BALANCE, UNPENALIZED, VALIDATED, Study, folder_name
+from meor.study.plan import BALANCE, VALIDATED, Study, folder_name
 from meor.study.rows import Group
+from meor.training.base import Update
+from meor.training.initialise import rows_sha256
+from meor.training.training import Training
 
 TEST, VALID = "test", "valid"
 HASHED = 64
@@ -102,9 +102,9 @@ def method_cells(plan: Study) -> list[Cell]:
     for group in groups(plan):
         for seed in plan.seeds:
             for method in plan.methods:
-                if method == "calibration":
+                if METHODS[method].kind == "transform":
                     found.append(_cell(group, seed, method))
-                elif method not in UNPENALIZED:
+                elif is_penalized(method):
                     found += _weighted(plan, _cell(group, seed, method))
     return found
 
@@ -207,7 +207,7 @@ def reference_hash(view: RunView, stream: Stream) -> str | None:
     would take longer than some runs; each is drawn from the same cells by its own address).
     """
     config = view.config
-    if config.method not in VARIANTS:
+    if not is_penalized(config.method):
         return None
     digest = hashlib.sha256()
     for update in stream.updates:

@@ -20,13 +20,13 @@ from pydantic import (
 
 from meor.errors import ConfigError
 from meor.escape import file_name
+from meor.methods import is_penalized
 from meor.run.config import Config, Method
 from meor.run.explain import explain
 from meor.run.validated import TRIAL_SEED_OFFSET
-from meor.run.yaml_file import read_yaml, to_yaml
+from meor.storage.yaml_file import read_yaml, to_yaml
 
 PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier")
-UNPENALIZED = ("replay", "calibration")
 FIRST_SELECTION_SEED = TRIAL_SEED_OFFSET
 """Pairs that choose a validated coefficient are numbered from here: no study uses them as its own."""
 
@@ -191,7 +191,7 @@ class Study(BaseModel):
 
     @property
     def penalized(self) -> tuple[str, ...]:
-        return tuple(method for method in self.methods if method not in UNPENALIZED)
+        return tuple(method for method in self.methods if is_penalized(method))
 
     @property
     def sample(self) -> int:

@@ -27,7 +27,8 @@ def as_text(table: StudyTable) -> str:
         for row in cells
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([visible(table.title), "", *(line.rstrip() for line in lines), "", *table.notes]) + "\n"
+    notes = (visible(note) for note in table.notes)
+    return "\n".join([visible(table.title), "", *(line.rstrip() for line in lines), "", *notes]) + "\n"
 
 
 def as_markdown(table: StudyTable) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from meor.errors import MeorError, StudyError
-from meor.run.checkpoint import parse_json, read_json, to_json
-from meor.run.disk import Disk, commit_file, explained, sha256_of
-from meor.run.listed import ListedFiles
+from meor.storage.disk import Disk, commit_file, explained, sha256_of
+from meor.storage.json_file import parse_json, read_json, to_json
+from meor.storage.listed import ListedFiles
 
 MANIFEST = "study-manifest.json"
 FORMAT = 1
@@ -77,7 +77,7 @@ class Results:
                 commit_file(Disk(), path, data)
             else:
                 with explained(path):
-                    path.unlink(missing_ok=True)
+                    Disk().remove(path)
         self._commit(after, {})
 
     def _commit(self, sha256: Mapping[str, str], before: Mapping[str, str | None]) -> None:

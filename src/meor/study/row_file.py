@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import MeorError, StudyError
-from meor.run.disk import Disk, commit_file
 from meor.run.layout import MODEL, is_run
 from meor.run.view import RunView
+from meor.storage.disk import Disk, commit_file
+from meor.storage.json_file import read_sealed, sealed
 from meor.study.rows import ENDPOINTS, Row, check_identity
-from meor.study.sealed import read_sealed, sealed
 
 FORMAT = 2
 

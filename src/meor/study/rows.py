@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, astuple, dataclass, fields
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from meor.errors import StudyError
-from meor.parquet import read_table
-from meor.run.table_file import UNREADABLE
+from meor.storage.parquet import read_table
+from meor.storage.table_file import UNREADABLE, table_bytes
 from meor.study.results import AGAIN, Results
 
 RUNS = "runs.parquet"
@@ -116,10 +114,7 @@ def rows_file(rows: Iterable[Row]) -> bytes:
         check_identity(row)
     columns = list(zip(*(astuple(row) for row in checked), strict=True)) or [()] * len(_SCHEMA)
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
-    sink = io.BytesIO()
-    table = pa.Table.from_arrays(arrays, schema=_SCHEMA)
-    pq.write_table(table, sink, compression="zstd", store_schema=False)
-    return sink.getvalue()
+    return table_bytes(pa.Table.from_arrays(arrays, schema=_SCHEMA))
 
 
 def read_rows(path: Path, results: Results | None = None) -> list[Row]:

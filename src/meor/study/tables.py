@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meor.objective.balance import ENOUGH, RECORDS
+from meor.methods import method_label
+from meor.methods.balance import ENOUGH, RECORDS
 from meor.stream.sample import sample_note
 from meor.study.coefficient import KeptBalance
-from meor.study.control import NAMES
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.paired_tables import (
     SOURCE,
@@ -72,7 +72,7 @@ def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool) -> list[St
 def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> StudyTable:
     """The paper's diagnostic: active records among those that fix the coefficient, pair by pair."""
     lines: list[tuple[Value, ...]] = [
-        (f"{kept.group}, pair {kept.pair}", OURS, NAMES[kept.method], found.update, found.active,
+        (f"{kept.group}, pair {kept.pair}", OURS, method_label(kept.method), found.update, found.active,
          found.records, found.coefficient, found.host_norm, found.penalty_norm)
         for kept in balances
         for found in (kept.balance,)
@@ -80,7 +80,7 @@ def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> StudyTable:
     printed = paper_tables()["boundary"]
     if any(is_stream(stream, printed.stream) for stream in plan.stream):
         lines += [
-            (str(printed.stream), PAPER, NAMES[method], None, *cells, None, None, None)
+            (str(printed.stream), PAPER, method_label(method), None, *cells, None, None, None)
             for method, cells in printed.rows.items()
         ]
     columns: dict[str, Kind] = {"Where": "text", "source": "text", "Method": "text"}
@@ -103,7 +103,7 @@ def frontier_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable
                 interval = found.interval
                 ends += [found.mean, *((interval.low, interval.high) if interval else (None, None))]
             place = (point.multiple, point.coefficient)
-            lines.append((NAMES[method], OURS, *place, *ends, len(point.pairs)))
+            lines.append((method_label(method), OURS, *place, *ends, len(point.pairs)))
     columns: dict[str, Kind] = {"Method": "text", "source": "text", "multiple": "multiple"}
     columns |= {"coefficient": "coefficient"}
     columns |= dict.fromkeys(("H_cur", "low", "high", "A_TN", "A_TN low", "A_TN high"), "level")
@@ -126,14 +126,14 @@ def equal_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable:
         for each in at_equal_acquisition(rows, group, head, comparator):
             found = each.effect
             lines.append(
-                (NAMES[comparator], OURS, each.offset, found.mean, found.lower, found.interval.low,
+                (method_label(comparator), OURS, each.offset, found.mean, found.lower, found.interval.low,
                  found.interval.high, found.wtl, len(each.pairs))
             )  # fmt: skip
     columns: dict[str, Kind] = {"Comparator": "text", "source": "text", "A_TN minus replay's": "offset"}
     columns |= {"ΔH_cur": "effect", "LB": "bound", "low": "bound", "high": "bound"}
     columns |= {"W/T/L": "count", "pairs": "count"}
     note = (
-        f"{NAMES.get(head or '')} minus comparator where both have the same A_TN: each method at its best "
+        f"{method_label(head or '')} minus comparator where both have the same A_TN: each method at its best "
         "coefficient that reaches it, linear between the points of a pair's grid, which begins at replay."
     )
     name = file_name("equal", group, "balance")

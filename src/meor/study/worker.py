@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from meor.heap import c_library, give_memory_back
-from meor.parquet import byte_budget
+from meor.storage.parquet import byte_budget
 from meor.study.cell import Outcome, Task, run_cell
 
 _LOOKS = 1.0  # seconds between two looks at the parent

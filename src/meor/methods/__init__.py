@@ -1,0 +1,5 @@
+"""Methods: what is added to a continual learner. `METHODS` names them all; a new one is one line there."""
+
+from meor.methods.registry import METHODS, Method, is_penalized, method_label, penalties, register
+
+__all__ = ["METHODS", "Method", "is_penalized", "method_label", "penalties", "register"]

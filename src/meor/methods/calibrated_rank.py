@@ -1,0 +1,155 @@
+"""Ranks of calibrated scores: each admission cohort has its own positive factor and offset.
+
+A candidate of cohort c scores alpha_c s + o_c. Since alpha_c > 0, it precedes the answer exactly when its
+raw score exceeds a threshold that depends on the cohort alone; so exact raw counts serve, slice by slice.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from meor.backbone.base import GAMMA, Geometry, Model
+from meor.compiled import kernel
+from meor.errors import NonFiniteError
+from meor.evaluation.rank import Ranks
+from meor.search.counting import count_range
+from meor.search.queries import Known, Queries
+from meor.search.screen import Candidates
+from meor.stream.answers import EvaluationFilter
+from meor.stream.occurrence import Occurrences
+from meor.threads import share
+from meor.typing import Floats, Ids
+
+BLOCK = 512  # queries scored at a time; a constant, so that no budget changes a sum
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """alpha and offset of each query (row) for each admission cohort (column)."""
+
+    alpha: Floats  # [Q, C]
+    offset: Floats  # [Q, C]
+
+    def select(self, chosen: Ids) -> Affine:
+        return Affine(self.alpha[chosen], self.offset[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Universe:
+    """Rows of E_u prepared once, and where each admission cohort begins and ends."""
+
+    model: Model
+    bounds: tuple[int, ...]  # cohort c is bounds[c]..bounds[c + 1] - 1
+    candidates: Candidates
+    known: EvaluationFilter
+
+    @classmethod
+    def of(cls, model: Model, entity_counts: tuple[int, ...], known: EvaluationFilter) -> Universe:
+        rows = np.ascontiguousarray(
+            model.entity[: entity_counts[-1]].detach().cpu().numpy(), dtype=np.float64
+        )
+        if not np.isfinite(rows).all():
+            raise NonFiniteError(
+                "An entity row is not finite, so nothing can be ranked. Look at the weights."
+            )
+        return cls(model, (0, *entity_counts), Candidates.prepare(model.backbone.geometry, rows), known)
+
+    @property
+    def n_cohorts(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
+    def constant(self) -> float:
+        """What exact scores leave out and a factor multiplies: TransE's gamma."""
+        return GAMMA if self.candidates.geometry is Geometry.L1 else 0.0
+
+    def cohort_of(self, entity: Ids) -> Ids:
+        return np.searchsorted(np.array(self.bounds[1:]), entity, side="right")
+
+    def queries(self, asked: Occurrences) -> Queries:
+        """Queries with their known answers, each asking for the exact score of its answer."""
+        row = self.model.query_array(asked.anchor, asked.relation, asked.side)
+        index = self.known.on(asked.side)
+        known = Known(*index.bounds(asked.anchor, asked.relation), index.answer)
+        return Queries.for_answers(self.candidates, row, asked.answer, known)
+
+    def threshold(
+        self, own_alpha: Floats, own_offset: Floats, alpha: Floats, offset: Floats, answer_score: Floats
+    ) -> Floats:
+        """The raw score that ties with the answer: exactly the answer's own where both share a transform."""
+        calibrated = own_alpha * (answer_score + self.constant) + own_offset
+        needed = (calibrated - offset) / alpha - self.constant
+        return np.where((own_alpha == alpha) & (own_offset == offset), answer_score, needed)
+
+
+def calibrated_ranks(universe: Universe, asked: Occurrences, affine: Affine) -> Ranks:
+    """Filtered ranks of calibrated scores in both universes, ties by id."""
+    ahead = cohort_counts(universe, asked, affine)
+    old = 1 + ahead[:, :-1].sum(1)
+    cur = old + ahead[:, -1]
+    return Ranks(asked, np.where(asked.answer < universe.bounds[-2], old, 0), cur)
+
+
+def cohort_counts(universe: Universe, asked: Occurrences, affine: Affine) -> Ids:
+    """[Q, C] candidates of each cohort that precede the answer."""
+    ahead = np.zeros((len(asked), universe.n_cohorts), np.int64)
+    for first in range(0, len(asked), BLOCK * 16):
+        part = np.arange(first, min(first + BLOCK * 16, len(asked)))
+        some = asked.select(part)
+        queries = universe.queries(some)
+        mine = affine.select(part)
+        row, own = np.arange(len(part)), universe.cohort_of(some.answer)
+        own_alpha, own_offset = mine.alpha[row, own], mine.offset[row, own]
+        for cohort in range(universe.n_cohorts):
+            begin, end = universe.bounds[cohort], universe.bounds[cohort + 1]
+            needed = universe.threshold(
+                own_alpha, own_offset, mine.alpha[:, cohort], mine.offset[:, cohort], queries.threshold
+            )
+            tally, _ = count_range(universe.candidates, queries.asking(needed), begin, end)
+            ahead[part, cohort] = tally[:, 0] + tally[:, 1]
+    return ahead
+
+
+@kernel
+def _count_above(begin, end, tile, first, threshold_QT, known, count_QT):
+    """[Q, T] candidates of a tile above each threshold; known answers do not count."""
+    for q in range(begin, end):
+        line = tile[q]
+        for at in range(known.start[q], known.end[q]):
+            if first <= known.id[at] < first + len(line):
+                line[known.id[at] - first] = -np.inf
+        for t in range(threshold_QT.shape[1]):
+            needed, number = threshold_QT[q, t], 0
+            for c in range(len(line)):
+                number += line[c] > needed
+            count_QT[q, t] = number
+
+
+def counts_under(
+    universe: Universe,
+    queries: Queries,
+    cohort: int,
+    threshold_QT: Floats,
+    *,
+    inclusive: bool,
+) -> Ids:
+    """[Q, T] candidates of a cohort above each of many thresholds: scored once for all of them.
+
+    The answer must not belong to the cohort. `inclusive` counts ties: right where ids are below the answer's.
+    """
+    begin, end = universe.bounds[cohort], universe.bounds[cohort + 1]
+    count = np.zeros(threshold_QT.shape, np.int64)
+    needed_QT = np.nextafter(threshold_QT, -np.inf) if inclusive else threshold_QT
+    rows = universe.model.entity[begin:end].double()
+    backbone = universe.model.backbone
+    for first in range(0, len(queries), BLOCK):
+        part = slice(first, min(first + BLOCK, len(queries)))
+        tile = backbone.compare_all(torch.from_numpy(queries.row[part]), rows).numpy() - universe.constant
+        known = queries.known.select(part)
+        share(_count_above, len(tile), tile, begin, needed_QT[part], known, count[part])
+    return count

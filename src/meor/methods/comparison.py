@@ -1,0 +1,127 @@
+"""Everything about a penalty that is fixed before any score is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meor.cohort.matching import DRAWS, References, build_references, shuffled_partners
+from meor.cohort.newcomers import SCALE_SAMPLE, Cohort, build_cohort
+from meor.errors import ConfigError, NonFiniteError
+from meor.methods.scale import EPSILON_TAU, ETA_MAD
+from meor.methods.variants import MEOR, Variant
+from meor.random import Address, generator
+from meor.stream.snapshot import Stream
+from meor.stream.structure import Signature, Structure
+from meor.typing import SIDES, Facts, Floats, Ids
+
+BETA = 5.0
+MEMORY = 1 << 29
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The paper's numbers; a run records each."""
+
+    beta: float = BETA
+    draws: int = DRAWS  # J
+    scale_sample: int = SCALE_SAMPLE  # K_scale
+    signature: Signature = "all"
+    eta: float = ETA_MAD
+    epsilon: float = EPSILON_TAU
+    detach_reference: bool = False  # where old rows move; the paper detaches the scale only (decision 30)
+    memory: int = MEMORY  # bytes for the temporaries of one tile
+
+    def __post_init__(self) -> None:
+        for name in ("beta", "draws", "scale_sample", "epsilon", "memory"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}", remedy="Give a number above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Who is compared with whom, and how: shared ids, a variant, and its numbers."""
+
+    references: References
+    variant: Variant = MEOR
+    settings: Settings = field(default_factory=Settings)
+    partner: Ids = field(init=False)  # [X] whose references an occurrence uses
+    eligible: NDArray[np.bool_] = field(init=False)  # [X]
+
+    def __post_init__(self) -> None:
+        cohort = self.cohort
+        own = np.arange(len(cohort))
+        shuffled = self.variant.assignment == "shuffled"
+        object.__setattr__(self, "partner", shuffled_partners(cohort) if shuffled else own)
+        object.__setattr__(self, "eligible", cohort.eligible)
+
+    @classmethod
+    def build(
+        cls,
+        stream: Stream,
+        update: int,
+        fact: Facts,
+        *,
+        run: Address,
+        variant: Variant = MEOR,
+        settings: Settings | None = None,
+    ) -> Comparison:
+        """The comparison of both sides of a replay buffer at an update; `run` is shared by a pair."""
+        settings = Settings() if settings is None else settings
+        cohort = build_cohort(stream, update, fact, run=run, scale_sample=settings.scale_sample)
+        structure = Structure.through(stream, update, settings.signature)
+        references = build_references(cohort, structure, draws=settings.draws, rule=variant.reference)
+        return cls(references, variant, settings)
+
+    @property
+    def cohort(self) -> Cohort:
+        return self.references.cohort
+
+    def members(self, index: Ids) -> Ids:
+        """B_M: the eligible ones among the given occurrences, in order, repeated where they repeat."""
+        index = np.asarray(index, dtype=np.int64)
+        return np.asarray(index[self.eligible[index]])
+
+    def drawn(self, index: Ids) -> NDArray[np.int32]:
+        """[Q, J, n_new] the old ids each occurrence is compared with; -1 where there is none.
+
+        A borrowed reference may hold the occurrence's own answer or known answers: they are dropped.
+        """
+        drawn = self.references.draw(self.partner[index]).id
+        if self.variant.assignment == "shuffled":
+            for row, x in enumerate(index):
+                mine = np.append(self.cohort.known_of(int(x)), self.cohort.answer[x])
+                drawn[row][np.isin(drawn[row], mine)] = -1
+        return drawn
+
+
+def both_sides_of(replay: Ids) -> Ids:
+    """The occurrences of facts of the buffer: fact f stands at 2f (head missing) and 2f + 1 (tail)."""
+    index = np.repeat(2 * np.asarray(replay, dtype=np.int64), 2)
+    index[1::2] += 1
+    return index
+
+
+def sample_records(cohort: Cohort, count: int) -> Ids:
+    """`count` distinct eligible occurrences (all, if fewer), addressed; a larger count adds to a smaller."""
+    eligible = np.flatnonzero(cohort.eligible)
+    named = np.column_stack([cohort.fact[eligible], cohort.side[eligible]])
+    _, first = np.unique(named, axis=0, return_index=True)  # also orders them, whatever the buffer's order
+    order = generator("records", cohort.run, cohort.update).permutation(len(first))
+    return np.asarray(eligible[first[order[:count]]], dtype=np.int64)
+
+
+def require_finite(cohort: Cohort, score: Floats, occurrence: Ids) -> None:
+    """B_M is shared by a pair, so a score that is no number raises rather than drops (decision 35)."""
+    finite = np.isfinite(score)
+    if finite.all():
+        return
+    bad = int(occurrence[np.flatnonzero(~finite.reshape(len(occurrence), -1).all(1))[0]])
+    head, relation, tail = (int(part) for part in cohort.fact[bad])
+    raise NonFiniteError(
+        f"A score of the {SIDES[cohort.side[bad]].label} query of fact ({head}, {relation}, {tail}) is not "
+        f"finite at update {cohort.update}, so the penalty has no value. "
+        "Lower the learning rate or the coefficient."
+    )

@@ -1,0 +1,125 @@
+"""What is constant while old rows are frozen: query rows, answer scores, tau_x and every old reference.
+
+Computed once an update (decision 28). A score is the exact float64 sum of `search.screen`, which depends
+on two rows alone; so computing one occurrence again, in any company, gives the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from meor.backbone.base import Backbone, Geometry
+from meor.cohort.newcomers import Cohort
+from meor.methods.comparison import Comparison, require_finite
+from meor.methods.kernels import exact_columns, reference_pressures
+from meor.methods.scale import Scale, scales
+from meor.search.clumps import Clumps
+from meor.search.outrankers import outrankers
+from meor.search.queries import Known, Queries
+from meor.search.screen import Candidates, exact_scores
+from meor.threads import share
+from meor.typing import SIDES, Floats, Ids
+
+
+@dataclass(slots=True)
+class Scratch:
+    """What one step may leave to the next: the memory of narrowed rows, and gradients on their way."""
+
+    candidates: Candidates | None = None
+    clumps: Clumps | None = None
+    scattered: bool = False  # rows without clumps: not to be looked for again
+    pending: list[Any] = field(default_factory=list)  # gradients on their way, by occurrence (`sparse`)
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """Constants of every occurrence of an update."""
+
+    geometry: Geometry
+    queries: Queries  # [X, W], each asking for the exact score of its answer (TransE: without its constant)
+    scale: Scale
+    reference: Floats  # [X] the mean old reference; 0 where nothing is subtracted or nobody is eligible
+    dropped: int  # entries of borrowed references that were no candidates (shuffled only)
+    scratch: Scratch = field(default_factory=Scratch, compare=False)
+
+
+def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation: Tensor) -> Frozen:
+    """The constants of an update (decision 28) at the present old rows."""
+    cohort, settings = comparison.cohort, comparison.settings
+    everyone = np.arange(len(cohort))
+    query_XW = _query_rows(cohort, backbone, entity, relation)
+    old_EW = np.ascontiguousarray(entity[: cohort.n_old].detach().cpu().double().numpy())
+    score_XK = np.zeros(cohort.scale.shape)
+    is_dot = backbone.geometry is Geometry.DOT
+    share(exact_columns, len(cohort), is_dot, query_XW, old_EW, cohort.scale, score_XK)
+    require_finite(cohort, score_XK, everyone)
+    answer_score = exact_scores(backbone.geometry, query_XW, old_EW, cohort.answer)
+    require_finite(cohort, answer_score, everyone)
+    scale = scales(
+        score_XK, cohort.scale_size, cohort.relation, cohort.side, eta=settings.eta, epsilon=settings.epsilon
+    )
+    known = Known(cohort.known_start, cohort.known_end, cohort.known)
+    queries = Queries.prepare(backbone.geometry, query_XW, cohort.answer, known, answer_score, coarse=True)
+    frozen = Frozen(backbone.geometry, queries, scale, np.zeros(len(cohort)), 0)
+    if not comparison.variant.centered:
+        return frozen
+    return _with_references(comparison, frozen, old_EW)
+
+
+def _query_rows(cohort: Cohort, backbone: Backbone, entity: Tensor, relation: Tensor) -> Floats:
+    """[X, W] float64 query rows."""
+    out = np.empty((len(cohort), entity.shape[1]))
+    for side in SIDES:
+        on = np.flatnonzero(cohort.side == side)
+        anchor = torch.from_numpy(cohort.anchor[on]).to(entity.device)
+        of = torch.from_numpy(cohort.relation[on]).to(entity.device)
+        with torch.no_grad():
+            row = backbone.query(entity[anchor].double(), relation[of].double(), side)
+        out[on] = row.cpu().numpy()
+    return out
+
+
+def _with_references(comparison: Comparison, frozen: Frozen, old_EW: Floats) -> Frozen:
+    cohort, settings = comparison.cohort, comparison.settings
+    index = np.flatnonzero(comparison.eligible)
+    reference, dropped = np.zeros(len(cohort)), 0
+    each = 4 * settings.draws * cohort.n_new + 40 * cohort.n_old
+    size = max(1, settings.memory // max(each, 1))
+    old = Candidates.prepare(frozen.geometry, old_EW, coarse=True)
+    for begin in range(0, len(index), size):
+        part = index[begin : begin + size]
+        reference[part], missing = _mean_pressures(comparison, frozen, old, part)
+        dropped += missing
+    return replace(frozen, reference=reference, dropped=dropped)
+
+
+def _mean_pressures(comparison: Comparison, frozen: Frozen, old: Candidates, part: Ids) -> tuple[Floats, int]:
+    """The mean old reference (Eq. old-reference) of a few occurrences, and how many entries were dropped."""
+    cohort, settings = comparison.cohort, comparison.settings
+    queries = frozen.queries.select(part)
+    above = outrankers(old, queries)
+    of = np.repeat(np.arange(len(part)), np.diff(above.start))
+    require_finite(cohort, above.score, part[of])
+    gap = (above.score - queries.threshold[of]) / frozen.scale.tau[part][of]
+    drawn = comparison.references.draw(comparison.partner[part]).id
+    out_QJ3 = np.empty((len(part), settings.draws, 3))
+    found = above.start, above.column, gap
+    share(
+        reference_pressures,
+        len(part),
+        drawn,
+        *found,
+        queries.asked,
+        cohort.n_old,
+        settings.beta,
+        out_QJ3,
+    )
+    size_QJ = out_QJ3[:, :, 2]
+    value_QJ = out_QJ3[:, :, 0 if comparison.variant.aggregate == "smooth" else 1]
+    mean = np.where(size_QJ > 0, value_QJ, 0.0).sum(1) / np.maximum((size_QJ > 0).sum(1), 1)
+    return mean, int((drawn >= 0).sum() - size_QJ.sum())

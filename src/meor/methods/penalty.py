@@ -1,0 +1,144 @@
+"""The penalty of a batch: one scalar to add to a host's loss.
+
+    penalty = Penalty(Comparison.build(stream, update, buffer.fact, run=seed), backbone)
+    loss = host_loss + coefficient * penalty(entity, relation, replay)
+
+`of_scores` is the general path and takes any scoring function. Where old rows are frozen only newcomers
+are scored, against constants of the update, and on the CPU only those above the answer count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from meor.backbone.base import GAMMA, Backbone, Geometry
+from meor.cohort.newcomers import Cohort
+from meor.methods.comparison import Comparison, both_sides_of, require_finite
+from meor.methods.dense import ScoreFunction, dense_pressures, dense_scale, table_scores
+from meor.methods.frozen import Frozen, freeze
+from meor.methods.pressure import gaps, pressure, squared_hinge
+from meor.methods.scale import Scale
+from meor.methods.sparse import Tiles, join_pending, sparse_penalty, sparse_pressures
+from meor.training.loss import Table
+from meor.typing import Floats, Ids
+
+
+@dataclass(slots=True)
+class Penalty:
+    """The penalty of one update; a callable for the training loop, and for loops of one's own."""
+
+    comparison: Comparison
+    backbone: Backbone | None = None
+    fast: bool | None = None  # None: the outranker kernels where the tables are on the CPU
+    beside: bool = False  # another loss: the fast path then adds its few rows to that loss's gradient
+    _frozen: tuple[Table, Frozen] | None = field(init=False, default=None)
+    _scale: Scale | None = field(init=False, default=None)
+
+    @property
+    def cohort(self) -> Cohort:
+        return self.comparison.cohort
+
+    def __call__(self, entity: Table, relation: Table, replay: Ids, /) -> Tensor:
+        """L_MEOR (Eq. meor) over both sides of the given facts of the buffer, in their order."""
+        return self.over(entity, relation, both_sides_of(replay))
+
+    def over(self, entity: Table, relation: Table, index: Ids) -> Tensor:
+        """L_MEOR (Eq. meor) over occurrences; a 0 without a graph where nothing is active."""
+        index = self.comparison.members(index)
+        if not len(index):
+            return entity.data.new_zeros(())
+        backbone = self._known_backbone()
+        if not self.is_frozen(entity, relation):
+            score = table_scores(backbone, entity.whole(), relation.whole())
+            return self._general(score, index, dense_scale(self.comparison, score))
+        frozen = self.frozen(entity, relation)
+        if self.fast or (self.fast is None and entity.data.device.type == "cpu"):
+            return sparse_penalty(self.comparison, frozen, entity, index, beside=self.beside)
+        return self._newcomers_only(backbone, frozen, entity, index)
+
+    def pressures(self, entity: Table, relation: Table, index: Ids) -> tuple[Floats, Floats]:
+        """U of the newcomers and the mean old reference of eligible occurrences, at the present rows."""
+        backbone = self._known_backbone()
+        with torch.no_grad():
+            if not self.is_frozen(entity, relation):
+                score = table_scores(backbone, entity.data, relation.data)
+                scale = dense_scale(self.comparison, score)
+                new, reference = dense_pressures(self.comparison, score, index, scale)
+                return new.double().cpu().numpy(), reference.double().cpu().numpy()
+            frozen = self.frozen(entity, relation)
+            rows = entity.trained.detach().cpu().numpy()
+            tiles = Tiles.of(rows, frozen.geometry, self.comparison.settings.memory)
+            return sparse_pressures(self.comparison, frozen, tiles, index).value, frozen.reference[index]
+
+    def of_scores(self, score: ScoreFunction, replay: Ids) -> Tensor:
+        """L_MEOR (Eq. meor) over both sides of facts of the buffer, from a scoring function: any model.
+
+        The scale is made from this step's scores of all scale samples, unless `hold_scale` was called.
+        """
+        index = self.comparison.members(both_sides_of(replay))
+        if not len(index):
+            return torch.zeros(())
+        scale = dense_scale(self.comparison, score) if self._scale is None else self._scale
+        return self._general(score, index, scale)
+
+    def hold_scale(self, score: ScoreFunction) -> Scale:
+        """Keep tau_x from now on: right where old entities and relations are frozen, and much cheaper."""
+        self._scale = dense_scale(self.comparison, score)
+        return self._scale
+
+    def is_frozen(self, entity: Table, relation: Table) -> bool:
+        """Are query rows, answers and old references constants of the update?"""
+        newest = int(self.cohort.relation.max(initial=-1))
+        return entity.first == self.cohort.n_old and relation.first > newest
+
+    def frozen(self, entity: Table, relation: Table) -> Frozen:
+        """The constants of the update, computed when a table is seen for the first time."""
+        if self._frozen is None or self._frozen[0] is not entity:
+            backbone = self._known_backbone()
+            found = freeze(self.comparison, backbone, entity.data, relation.data)
+            self._frozen = entity, found
+            if self.beside:
+                entity.trained.register_post_accumulate_grad_hook(join_pending(found))  # type: ignore[no-untyped-call]
+        return self._frozen[1]
+
+    def forget(self) -> None:
+        """Drop what is held: old rows have been changed in place."""
+        self._frozen = self._scale = None
+
+    def _general(self, score: ScoreFunction, index: Ids, scale: Scale) -> Tensor:
+        new_Q, reference_Q = dense_pressures(self.comparison, score, index, scale)
+        return _active_hinge(new_Q, reference_Q)
+
+    def _newcomers_only(self, backbone: Backbone, frozen: Frozen, entity: Table, index: Ids) -> Tensor:
+        """Eq. meor where only newcomers move: constants of the update, torch for the rest."""
+        cohort, rows = self.cohort, entity.trained
+        score_QN = backbone.compare_all(torch.from_numpy(frozen.queries.row[index]).to(rows), rows)
+        require_finite(cohort, score_QN.detach().double().cpu().numpy(), index)
+        # Exact scores leave TransE's constant out.
+        answer = frozen.queries.threshold[index] + (GAMMA if backbone.geometry is Geometry.L1 else 0.0)
+        answer_Q, tau_Q, reference_Q = (
+            torch.from_numpy(part).to(rows)
+            for part in (answer, frozen.scale.tau[index], frozen.reference[index])
+        )
+        member_QN = torch.from_numpy(cohort.is_newcomer(index)).to(rows.device)
+        gap_QN = gaps(score_QN, answer_Q, tau_Q)
+        settings, variant = self.comparison.settings, self.comparison.variant
+        new_Q = pressure(gap_QN, variant.aggregate, settings.beta, member_QN)
+        return _active_hinge(new_Q, reference_Q)
+
+    def _known_backbone(self) -> Backbone:
+        if self.backbone is None:
+            raise TypeError(
+                "This penalty has no backbone. Use of_scores with a scoring function of your model."
+            )
+        return self.backbone
+
+
+def _active_hinge(new_Q: Tensor, reference_Q: Tensor) -> Tensor:
+    """Eq. meor, without a graph where it is 0: then every gradient has the bits of replay."""
+    if bool((new_Q > reference_Q).any()):
+        return squared_hinge(new_Q, reference_Q)
+    return new_Q.detach().new_zeros(())

@@ -1,0 +1,125 @@
+"""One record per method. Settings, help, tables, glossary and marks all read it: there is no second list.
+
+Nothing here imports torch, so that help and settings are quick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from meor.errors import ConfigError
+from meor.methods.variants import MEOR, MMR, SHUFFLED, UNCENTERED, UOR, Variant
+
+Kind = Literal["host", "penalty", "transform"]
+"""The host alone; a penalty while training; a transform of scores after training."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method, and all that is said about it."""
+
+    name: str
+    label: str  # in tables
+    sentence: str  # what it does
+    kind: Kind = "penalty"
+    variant: Variant | None = None  # of a penalty
+    isolates: str = ""  # the property of MEOR that a comparison with this method isolates
+    short: str = ""  # label where there is little room
+
+    @property
+    def brief(self) -> str:
+        return self.short or self.label
+
+
+METHODS: dict[str, Method] = {}
+"""By name, in the order of tables and marks."""
+
+
+def register(method: Method) -> Method:
+    """Make a method known everywhere: settings, studies, tables, reports."""
+    if method.name in METHODS:
+        raise ConfigError(f"there is a method {method.name} already", remedy="Choose another name")
+    if (method.kind == "penalty") != (method.variant is not None):
+        raise ConfigError(f"the method {method.name} is a {method.kind}", remedy="A penalty has a variant")
+    METHODS[method.name] = method
+    return method
+
+
+def penalties() -> dict[str, Variant]:
+    """The variants of all methods that add a penalty, by name."""
+    return {name: method.variant for name, method in METHODS.items() if method.variant is not None}
+
+
+def is_penalized(name: str) -> bool:
+    """Does the method add a penalty, and so have a coefficient?"""
+    return name in METHODS and METHODS[name].kind == "penalty"
+
+
+def method_label(name: str) -> str:
+    return METHODS[name].label if name in METHODS else name
+
+
+register(
+    Method(
+        "replay",
+        "Replay",
+        "the host as it is: new facts with replayed old ones, no penalty.",
+        kind="host",
+    )
+)
+register(
+    Method(
+        "calibration",
+        "Persistent calibration",
+        "trains nothing more; transforms the scores of a replay model by admission cohort, relation and "
+        "side, as fitted on validation facts.",
+        kind="transform",
+        short="Calibration",
+    )
+)
+register(
+    Method(
+        "mmr",
+        "MMR",
+        "MEOR with the largest gap above the answer in place of the smooth mean of all gaps.",
+        variant=MMR,
+        isolates="Smooth tail aggregation",
+    )
+)
+register(
+    Method(
+        "uor",
+        "UOR",
+        "MEOR with old entities of the same role as reference, not matched by degree and relations.",
+        variant=UOR,
+        isolates="Structural matching",
+    )
+)
+register(
+    Method(
+        "shuffled",
+        "Shuffled",
+        "MEOR with the matched references of another question.",
+        variant=SHUFFLED,
+        isolates="Query-specific assignment",
+    )
+)
+register(
+    Method(
+        "uncentered",
+        "Uncentered",
+        "MEOR without a reference: all that newcomers press with is penalised.",
+        variant=UNCENTERED,
+        isolates="Old-reference centering",
+    )
+)
+register(
+    Method(
+        "meor",
+        "MEOR",
+        "penalises what newcomers press on the answer of a replayed question beyond structurally matched old "
+        "entities: the squared excess, and nothing below it.",
+        variant=MEOR,
+    )
+)

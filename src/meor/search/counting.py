@@ -1,0 +1,257 @@
+"""How many candidates stand above, or tie with, each answer: the inner loop of every rank.
+
+The plain reference is `reference.count_plainly`. Queries and candidates are screened in float32; pairs that
+float32 cannot decide are scored again by `screen.exact`.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from meor.backbone.base import Geometry
+from meor.compiled import fast_kernel, kernel
+from meor.search.queries import Queries
+from meor.search.screen import (
+    LANES,
+    TILE_CANDIDATES,
+    TILE_QUERIES,
+    Array,
+    Candidates,
+    band,
+    exact,
+    is_known,
+)
+from meor.threads import share
+from meor.typing import Ids
+
+GREATER, TIED_BEFORE, TIED_AFTER = 0, 1, 2
+GROUP = 16  # queries that walk the blocks of an L1 universe together: a block stays in cache meanwhile
+
+
+class Universe(NamedTuple):
+    """A range of candidates as kernels see it."""
+
+    row: Array  # [E, W], all of them
+    begin: int
+    end: int
+
+
+class Band(NamedTuple):
+    """Screened scores below `low` or above `high` are decided."""
+
+    low: Array  # [Q] float32
+    high: Array
+
+
+def count_range(
+    candidates: Candidates, queries: Queries, begin: int, end: int
+) -> tuple[Ids, NDArray[np.bool_] | None]:
+    """[Q, 3] how many candidates of begin..end-1 are greater, tied before, tied after the answer.
+
+    The second value is None, or says for each query whether all of its scores were finite (known beforehand
+    where rows are moderate).
+    """
+    tally = np.zeros((len(queries), 3), np.int64)
+    if end <= begin or not len(queries):
+        return tally, None
+    universe = Universe(candidates.row, begin, end)
+    is_dot = candidates.geometry is Geometry.DOT
+    if candidates.screened is None or queries.screened is None:
+        healthy = np.ones(len(queries), np.bool_)
+        share(_count_unscreened, len(queries), is_dot, queries.asked, universe, tally, healthy)
+        return tally, healthy
+    bounds = Band(*band(candidates, queries.size, queries.threshold, begin, end))
+    if is_dot:
+        _count_dot(candidates, queries, universe, bounds, tally)
+    else:
+        groups = -(-len(queries) // GROUP)
+        share(
+            _count_l1, groups, candidates.screened, queries.screened, queries.asked, universe, bounds, tally
+        )
+    return tally, None
+
+
+def _count_dot(
+    candidates: Candidates, queries: Queries, universe: Universe, bounds: Band, tally: Ids
+) -> None:
+    screened = candidates.screened
+    assert isinstance(screened, torch.Tensor)  # noqa: S101  (what `prepare` made for DOT)
+    narrow = torch.from_numpy(queries.screened)
+    begin, end = universe.begin, universe.end
+    buffer = torch.empty(min(TILE_QUERIES, len(queries)) * min(TILE_CANDIDATES, end - begin))
+    cursor = _first_known(queries.known.start, queries.known.end, queries.known.id, begin)
+    for query in range(0, len(queries), TILE_QUERIES):
+        part = slice(query, min(query + TILE_QUERIES, len(queries)))
+        for first in range(begin, end, TILE_CANDIDATES):
+            last = min(first + TILE_CANDIDATES, end)
+            shape = part.stop - part.start, last - first
+            tile = buffer[: shape[0] * shape[1]].view(shape)
+            torch.mm(narrow[part], screened[first:last].T, out=tile)
+            share(
+                _count_dot_tile,
+                shape[0],
+                query,
+                first,
+                tile.numpy(),
+                queries.asked,
+                universe.row,
+                bounds,
+                cursor,
+                tally,
+            )
+
+
+@kernel
+def _first_known(known_start, known_end, known_id, begin):
+    """Where the known answers of each query reach the range."""
+    cursor = known_start.copy()
+    for q in range(known_start.shape[0]):
+        while cursor[q] < known_end[q] and known_id[cursor[q]] < begin:
+            cursor[q] += 1
+    return cursor
+
+
+@kernel
+def _judge(is_dot, query, row, threshold, answer, candidate, tally):
+    """Redo one undecided pair in float64 and tally it. False where the score is no number."""
+    score = exact(is_dot, query, row)
+    if score > threshold:
+        tally[GREATER] += 1
+    elif score == threshold:
+        tally[TIED_BEFORE if candidate < answer else TIED_AFTER] += 1
+    return np.isfinite(score)
+
+
+@kernel
+def _count_unscreened(begin, end, is_dot, asked, universe, tally, healthy):
+    for q in range(begin, end):
+        query, answer = asked.row[asked.place[q]], asked.answer[q]
+        for e in range(universe.begin, universe.end):
+            if e == answer or is_known(asked.known_id, asked.known_start[q], asked.known_end[q], e):
+                continue
+            healthy[q] &= _judge(is_dot, query, universe.row[e], asked.threshold[q], answer, e, tally[q])
+
+
+@kernel
+def _tally_lanes(score, low, high, first, query, row, threshold, answer, tally):
+    """Count a few screened scores side by side; look closer only where one of them is undecided."""
+    above = np.int32(0)
+    possible = np.int32(0)
+    for c in range(score.shape[0]):
+        above += np.int32(score[c] > high)
+        possible += np.int32(score[c] >= low)
+    tally[GREATER] += above
+    if possible > above:
+        for c in range(score.shape[0]):
+            if low <= score[c] <= high:
+                _judge(True, query, row[first + c], threshold, answer, first + c, tally)
+
+
+@kernel
+def _count_dot_tile(begin, end, query, first, tile, asked, row, bounds, cursor, tally):
+    """Tally one float32 tile [Q, C] of queries query.. against candidates first..first+C-1."""
+    n_columns = tile.shape[1]
+    for line_number in range(begin, end):
+        line, q = tile[line_number], query + line_number
+        answer = asked.answer[q]
+        if first <= answer < first + n_columns:
+            line[answer - first] = -np.inf
+        # Known answers come sorted and tiles in order, so a cursor replaces a search.
+        at = cursor[q]
+        while at < asked.known_end[q] and asked.known_id[at] < first + n_columns:
+            line[asked.known_id[at] - first] = -np.inf
+            at += 1
+        cursor[q] = at
+        own = asked.row[asked.place[q]]
+        for lane in range(0, n_columns, LANES):
+            _tally_lanes(
+                line[lane : lane + LANES],
+                bounds.low[q],
+                bounds.high[q],
+                first + lane,
+                own,
+                row,
+                asked.threshold[q],
+                answer,
+                tally[q],
+            )
+
+
+@fast_kernel
+def _measure_block(query, block, limit, distance):
+    """Float32 L1 distances of LANES candidates; False as soon as all of them are beyond `limit`."""
+    width = query.shape[0]
+    distance[:] = 0
+    i = 0
+    while i + 8 <= width:
+        q0, q1, q2, q3 = query[i], query[i + 1], query[i + 2], query[i + 3]
+        q4, q5, q6, q7 = query[i + 4], query[i + 5], query[i + 6], query[i + 7]
+        for lane in range(LANES):
+            distance[lane] += (
+                (abs(q0 - block[i, lane]) + abs(q1 - block[i + 1, lane]))
+                + (abs(q2 - block[i + 2, lane]) + abs(q3 - block[i + 3, lane]))
+            ) + (
+                (abs(q4 - block[i + 4, lane]) + abs(q5 - block[i + 5, lane]))
+                + (abs(q6 - block[i + 6, lane]) + abs(q7 - block[i + 7, lane]))
+            )
+        i += 8
+        # Distances only grow with the coordinates: a block may be given up before its end.
+        if i >= width // 2 and i % 24 == 0:
+            within = np.int32(0)
+            for lane in range(LANES):
+                within += np.int32(distance[lane] <= limit)
+            if within == 0:
+                return False
+    for j in range(i, width):
+        for lane in range(LANES):
+            distance[lane] += abs(query[j] - block[j, lane])
+    return True
+
+
+@kernel
+def _tally_block(distance, first, q, asked, universe, bounds, known_at, tally):
+    """Tally one measured block of candidates first..first+LANES-1."""
+    # Lanes of another range, the answer and what is known do not count.
+    answer = asked.answer[q]
+    distance[: max(0, universe.begin - first)] = np.inf
+    distance[min(LANES, universe.end - first) :] = np.inf
+    if first <= answer < first + LANES:
+        distance[answer - first] = np.inf
+    while known_at < asked.known_end[q] and asked.known_id[known_at] < first + LANES:
+        distance[asked.known_id[known_at] - first] = np.inf
+        known_at += 1
+    nearer = np.int32(0)
+    possible = np.int32(0)
+    low, high = bounds.low[q], bounds.high[q]
+    for lane in range(LANES):
+        nearer += np.int32(distance[lane] < low)
+        possible += np.int32(distance[lane] <= high)
+    tally[GREATER] += nearer
+    if possible == nearer:
+        return
+    query, threshold = asked.row[asked.place[q]], asked.threshold[q]
+    for lane in range(LANES):
+        if low <= distance[lane] <= high:
+            _judge(False, query, universe.row[first + lane], threshold, answer, first + lane, tally)
+
+
+@kernel
+def _count_l1(begin, end, blocks, narrow, asked, universe, bounds, tally):
+    """Tally a universe for groups begin..end-1 of queries."""
+    distance = np.empty(LANES, np.float32)
+    cursor = asked.known_start.copy()
+    for group in range(begin, end):
+        last = min((group + 1) * GROUP, narrow.shape[0])
+        for b in range(universe.begin // LANES, -(-universe.end // LANES)):
+            first = b * LANES
+            for q in range(group * GROUP, last):
+                while cursor[q] < asked.known_end[q] and asked.known_id[cursor[q]] < first:
+                    cursor[q] += 1
+                if _measure_block(narrow[q], blocks[b], bounds.high[q], distance):
+                    _tally_block(distance, first, q, asked, universe, bounds, cursor[q], tally[q])

@@ -1,0 +1,213 @@
+"""Which candidates score above a threshold, and by how much: what the penalty and displacement need.
+
+An entity at or below the answer adds nothing to the pressure and has no gradient (decision 29), so only
+outrankers are ever scored in float64. The plain reference is `reference.outrank_plainly`.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from meor.backbone.base import Geometry
+from meor.compiled import fast_kernel, kernel
+from meor.search.coarse import Coarse, coarse_products
+from meor.search.queries import Queries
+from meor.search.screen import LANES, Array, Candidates, band, exact, is_known, narrow_towards
+from meor.threads import share
+from meor.typing import Floats, Ids
+
+TILE_BYTES = 2**25
+
+_buffer = torch.empty(0)
+"""The last score tile's memory: fresh pages for every tile would cost as much as its product."""
+
+
+class Bound(NamedTuple):
+    """Where `tile * step + over_error * error + over_norm * norm` is below `low`, nobody outranks."""
+
+    step: Array  # [C] float32, of the columns
+    error: Array
+    norm: Array
+    over_error: Array  # [Q] float32
+    over_norm: Array
+    low: Array
+
+
+class Place(NamedTuple):
+    """Where a tile stands: its first query among those asked, and the entity id of its first column."""
+
+    query: int
+    entity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outrankers:
+    """For query q the columns `column[start[q]:start[q + 1]]`, ascending, and their float64 scores.
+
+    Scores are those of `screen.exact`: inner products, or minus the L1 distance.
+    """
+
+    start: Ids
+    column: Ids
+    score: Floats
+
+    @classmethod
+    def one_after_another(cls, parts: Sequence[Outrankers]) -> Outrankers:
+        """Those of consecutive queries, joined."""
+        if len(parts) == 1:
+            return parts[0]
+        size = np.concatenate([np.zeros(0, np.int64), *(np.diff(part.start) for part in parts)])
+        column = np.concatenate([np.zeros(0, np.int64), *(part.column for part in parts)])
+        score = np.concatenate([np.zeros(0), *(part.score for part in parts)])
+        return cls(np.append(0, np.cumsum(size)), column, score)
+
+
+def outrankers(candidates: Candidates, queries: Queries, *, offset: int = 0) -> Outrankers:
+    """Every candidate whose exact score exceeds its query's threshold and who is no known answer.
+
+    The entity id of a column is `column + offset`. The answer itself never exceeds its own score.
+    """
+    n_rows = len(candidates.row)
+    screened = candidates.screened is not None and queries.screened is not None
+    bound = _bound(candidates, queries, screened)
+    block = max(1, min(len(queries), TILE_BYTES // (4 * max(n_rows, LANES))))
+    parts = []
+    for first in range(0, len(queries), block):
+        part = slice(first, min(first + block, len(queries)))
+        tile = _tile(candidates, queries, part, screened)
+        parts.append(_collect(candidates, queries, tile, bound, Place(first, offset)))
+    return Outrankers.one_after_another(parts)
+
+
+def _bound(candidates: Candidates, queries: Queries, screened: bool) -> Bound:
+    """For L1 the screened score is minus the distance."""
+    n_columns, none_Q = len(candidates.row), np.zeros(len(queries), np.float32)
+    one_C, none_C = np.ones(n_columns, np.float32), np.zeros(n_columns, np.float32)
+    if not (screened and n_columns):
+        return Bound(one_C, none_C, none_C, none_Q, none_Q, np.full(len(queries), -np.inf, np.float32))
+    if isinstance(candidates.screened, Coarse) and isinstance(queries.screened, Coarse):
+        mine, theirs = candidates.screened, queries.screened
+        # Everything in steps of the query; a hair more, since this sum is made in float32.
+        inverse = (1 + 1e-6) / theirs.step.astype(np.float64)
+        over_error = inverse * (theirs.size + theirs.error)
+        over_norm = inverse * (theirs.error + 1e-6 * theirs.size)
+        return Bound(
+            mine.step,
+            mine.error,
+            mine.size,
+            narrow_towards(over_error, np.inf),
+            narrow_towards(over_norm, np.inf),
+            narrow_towards(queries.threshold / theirs.step, -np.inf),
+        )
+    low, high = band(candidates, queries.size, queries.threshold, 0, n_columns)
+    return Bound(one_C, none_C, none_C, none_Q, none_Q, low if candidates.geometry is Geometry.DOT else -high)
+
+
+def _tile(candidates: Candidates, queries: Queries, part: slice, screened: bool) -> Array:
+    """[Q, C] screened scores; zeros, which pass any -inf bound, where nothing is screened."""
+    shape = part.stop - part.start, len(candidates.row)
+    if not screened:
+        return np.zeros(shape, np.float32)
+    mine, theirs = candidates.screened, queries.screened
+    if isinstance(mine, Coarse) and isinstance(theirs, Coarse):
+        some = theirs if shape[0] == len(queries) else theirs.take(np.arange(part.start, part.stop))
+        return coarse_products(some, mine, _memory(*shape).view(torch.int32))
+    narrow = theirs[part]  # type: ignore[index]
+    if isinstance(mine, torch.Tensor):
+        return torch.mm(torch.from_numpy(narrow), mine.T, out=_memory(*shape)).numpy()
+    tile = np.empty((shape[0], len(mine) * LANES), np.float32)  # type: ignore[arg-type]
+    share(_negated_distances, shape[0], mine, narrow, tile)
+    return tile[:, : shape[1]]
+
+
+def _memory(n_queries: int, n_columns: int) -> torch.Tensor:
+    global _buffer  # noqa: PLW0603  (a cache of memory, not of results)
+    if _buffer.numel() < n_queries * n_columns:
+        _buffer = torch.empty(n_queries * n_columns)
+    return _buffer[: n_queries * n_columns].view(n_queries, n_columns)
+
+
+@fast_kernel
+def _negated_distances(begin, end, blocks, query, tile):
+    for q in range(begin, end):
+        for b in range(blocks.shape[0]):
+            line = tile[q, b * LANES : (b + 1) * LANES]
+            line[:] = 0
+            for i in range(query.shape[1]):
+                value = query[q, i]
+                for lane in range(LANES):
+                    line[lane] -= abs(value - blocks[b, i, lane])
+
+
+def _collect(candidates: Candidates, queries: Queries, tile: Array, bound: Bound, place: Place) -> Outrankers:
+    """The outrankers of the queries of one tile: count who may be one, make room, score those exactly."""
+    possible = np.empty((len(tile), -(-tile.shape[1] // LANES)), np.int32)
+    share(_count_possible, len(tile), tile, bound, place, possible)
+    at = np.append(0, np.cumsum(possible.sum(1)))
+    column, score = np.empty(at[-1], np.int64), np.empty(at[-1])
+    size = np.empty(len(tile), np.int64)
+    is_dot = candidates.geometry is Geometry.DOT
+    found = at, possible, column, score, size
+    share(_fill, len(tile), is_dot, tile, bound, place, queries.asked, candidates.row, *found)
+    start = np.append(0, np.cumsum(size))
+    if start[-1] < at[-1]:
+        _close_up(at, size, column, score)
+    return Outrankers(start, column[: start[-1]], score[: start[-1]])
+
+
+@kernel
+def _may_outrank(score, c, bound, over_error, over_norm, low):
+    return np.float32(score) * bound.step[c] + over_error * bound.error[c] + over_norm * bound.norm[c] >= low
+
+
+@kernel
+def _count_possible(begin, end, tile, bound, place, possible):
+    """How many columns of each block of LANES may outrank: counted side by side, because few do."""
+    for line in range(begin, end):
+        q = place.query + line
+        over_error, over_norm, low = bound.over_error[q], bound.over_norm[q], bound.low[q]
+        for block in range(possible.shape[1]):
+            number = np.int32(0)
+            for c in range(block * LANES, min(block * LANES + LANES, tile.shape[1])):
+                number += np.int32(_may_outrank(tile[line, c], c, bound, over_error, over_norm, low))
+            possible[line, block] = number
+
+
+@kernel
+def _fill(begin, end, is_dot, tile, bound, place, asked, row, at, possible, column, score, size):
+    for line in range(begin, end):
+        q, slot = place.query + line, at[line]
+        query, threshold = asked.row[asked.place[q]], asked.threshold[q]
+        over_error, over_norm, low = bound.over_error[q], bound.over_norm[q], bound.low[q]
+        for block in range(possible.shape[1] if at[line + 1] > slot else 0):
+            if possible[line, block] == 0:
+                continue
+            for c in range(block * LANES, min(block * LANES + LANES, tile.shape[1])):
+                if not _may_outrank(tile[line, c], c, bound, over_error, over_norm, low):
+                    continue
+                if is_known(asked.known_id, asked.known_start[q], asked.known_end[q], c + place.entity):
+                    continue
+                value = exact(is_dot, query, row[c])
+                if not value <= threshold:  # a NaN is kept, so that its owner can refuse it
+                    column[slot] = c
+                    score[slot] = value
+                    slot += 1
+        size[line] = slot - at[line]
+
+
+@kernel
+def _close_up(at, size, column, score):
+    """Each query wrote its outrankers to the front of its share: move the shares together."""
+    slot = 0
+    for q in range(len(size)):
+        for p in range(at[q], at[q] + size[q]):
+            column[slot] = column[p]
+            score[slot] = score[p]
+            slot += 1

@@ -1,0 +1,108 @@
+"""Queries against a universe of candidates: their rows, the score to beat, and who does not compete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from meor.backbone.base import Geometry
+from meor.search.coarse import Coarse
+from meor.search.screen import Candidates, exact_scores
+from meor.typing import Floats, Ids
+
+Array = NDArray[Any]
+
+
+class Known(NamedTuple):
+    """The known answers of query q are `id[start[q]:end[q]]`, ascending; they are no competitors."""
+
+    start: Ids
+    end: Ids
+    id: Ids
+
+    def select(self, index: Ids | slice) -> Known:
+        return Known(self.start[index], self.end[index], self.id)
+
+
+class Asked(NamedTuple):
+    """`Queries` as kernels see them."""
+
+    row: Floats  # [X, W]
+    place: Ids  # [Q]
+    threshold: Floats  # [Q]
+    answer: Ids  # [Q]
+    known_start: Ids  # [Q]
+    known_end: Ids  # [Q]
+    known_id: Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Queries, with what screening needs of them; prepared once where the same ones come again and again."""
+
+    row: Floats  # [X, W] float64, of which the rows `place` are asked
+    place: Ids  # [Q]
+    threshold: Floats  # [Q] exact score of the answer, or whatever a candidate must exceed
+    answer: Ids  # [Q] entity that breaks ties: a smaller id stands before it
+    known: Known
+    screened: Array | Coarse | None  # [Q, W] float32, or bytes; None: not to be screened
+    size: Floats  # [Q] norms
+
+    @classmethod
+    def prepare(
+        cls,
+        geometry: Geometry,
+        row: Array,
+        answer: Ids,
+        known: Known,
+        threshold: Floats | None = None,
+        *,
+        coarse: bool = False,
+    ) -> Queries:
+        """Narrow and measure query rows. Without a threshold, name it later with `asking`."""
+        made = Candidates.prepare(geometry, row, lanes=False, coarse=coarse)
+        screened = made.screened.numpy() if isinstance(made.screened, torch.Tensor) else made.screened
+        place = np.arange(len(made.row))
+        needed = np.full(len(made.row), np.nan) if threshold is None else threshold
+        return cls(made.row, place, needed, answer, known, screened, made.size)
+
+    @classmethod
+    def for_answers(cls, candidates: Candidates, row: Array, answer: Ids, known: Known) -> Queries:
+        """Queries whose threshold is the exact score of their answer, a row of the candidates."""
+        queries = cls.prepare(candidates.geometry, row, answer, known)
+        return queries.asking(exact_scores(candidates.geometry, queries.row, candidates.row, answer))
+
+    def asking(self, threshold: Floats) -> Queries:
+        """The same queries with another score to beat."""
+        return replace(self, threshold=threshold)
+
+    def counted_from(self, first: int) -> Queries:
+        """The same queries about a tile of candidates: ids count from the tile's first."""
+        if first == 0:
+            return self
+        known = self.known._replace(id=self.known.id - first)
+        return replace(self, answer=self.answer - first, known=known)
+
+    def select(self, index: Ids) -> Queries:
+        """Some of the queries; their rows stay where they are."""
+        screened = None if self.screened is None else self.screened.take(index, 0)
+        return Queries(
+            self.row,
+            self.place.take(index),
+            self.threshold.take(index),
+            self.answer.take(index),
+            self.known.select(index),
+            screened,
+            self.size.take(index),
+        )
+
+    @property
+    def asked(self) -> Asked:
+        return Asked(self.row, self.place, self.threshold, self.answer, *self.known)
+
+    def __len__(self) -> int:
+        return len(self.place)

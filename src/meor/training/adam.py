@@ -1,0 +1,88 @@
+"""Adam whose result does not depend on the thread count, with a state that fits in a tensor file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from meor.threads import share
+from meor.training.kernels import adam_rows
+
+
+class Adam:
+    """Adam without weight decay: dense, so a row without gradient still moves by its moments."""
+
+    def __init__(
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        learning_rate: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        epsilon: float = 1e-8,
+    ) -> None:
+        self.parameters = dict(parameters)
+        self.learning_rate = learning_rate
+        self.betas = betas
+        self.epsilon = epsilon
+        self.steps = 0
+        self._mean = {name: torch.zeros_like(value.data) for name, value in self.parameters.items()}
+        self._square = {name: torch.zeros_like(value.data) for name, value in self.parameters.items()}
+
+    def zero_grad(self) -> None:
+        for parameter in self.parameters.values():
+            parameter.grad = None
+
+    def step(self) -> None:
+        self.steps += 1
+        beta1, beta2 = self.betas
+        step_size = self.learning_rate / (1 - beta1**self.steps)
+        root_correction = math.sqrt(1 - beta2**self.steps)
+        for name, parameter in self.parameters.items():
+            if parameter.grad is None or not parameter.numel():
+                continue
+            mean, square = self._mean[name], self._square[name]
+            if parameter.device.type == "cpu":
+                share(
+                    adam_rows,
+                    len(parameter),
+                    parameter.data.numpy(),
+                    parameter.grad.numpy(),
+                    mean.numpy(),
+                    square.numpy(),
+                    beta1,
+                    beta2,
+                    step_size,
+                    root_correction,
+                    self.epsilon,
+                )
+            else:
+                self._torch_step(parameter.data, parameter.grad, mean, square, step_size, root_correction)
+
+    def _torch_step(
+        self,
+        value: Tensor,
+        gradient: Tensor,
+        mean: Tensor,
+        square: Tensor,
+        step_size: float,
+        correction: float,
+    ) -> None:
+        """The same step where there is no kernel of ours: on devices other than the CPU."""
+        beta1, beta2 = self.betas
+        mean.mul_(beta1).add_(gradient, alpha=1 - beta1)
+        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        value.addcdiv_(mean, (square.sqrt() / correction).add_(self.epsilon), value=-step_size)
+
+    def state(self) -> dict[str, Tensor]:
+        """Moments and the step count, for a checkpoint."""
+        tensors = {f"mean.{name}": value for name, value in self._mean.items()}
+        tensors |= {f"square.{name}": value for name, value in self._square.items()}
+        return tensors | {"steps": torch.tensor(self.steps, dtype=torch.float64)}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        self.steps = int(state["steps"])
+        for name in self.parameters:
+            self._mean[name].copy_(state[f"mean.{name}"])
+            self._square[name].copy_(state[f"square.{name}"])

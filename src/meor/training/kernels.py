@@ -1,0 +1,319 @@
+"""Fused CPU training kernels: loss and gradient of a batch, without temporaries.
+
+Two sweeps. The first walks the facts: it forms the two query rows that all negatives of a fact share,
+scores positive and negatives, and folds the gradient back through the query. The second walks the
+*rows* that may be trained: each row gathers its contributions in a fixed order. No two threads ever
+write the same row and no sum depends on how the work was divided, so the thread count does not change
+a bit. Torch autograd (`loss.py`) is the reference.
+
+Forms (the `fused_form` of a backbone): 0 complex product, 1 real product, 2 translation.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meor.compiled import fast_kernel, kernel
+from meor.threads import share
+
+COMPLEX: Final = 0
+PRODUCT: Final = 1
+TRANSLATION: Final = 2
+
+Array = NDArray[Any]
+
+
+@fast_kernel
+def _form_query(form, tail_side, anchor, relation, out):
+    width = anchor.shape[0]
+    if form == COMPLEX:
+        half = width // 2
+        sign = 1.0 if tail_side else -1.0  # head queries use conj(r)
+        for i in range(half):
+            re, im = anchor[i], anchor[half + i]
+            rel_re, rel_im = relation[i], sign * relation[half + i]
+            out[i] = re * rel_re - im * rel_im
+            out[half + i] = re * rel_im + im * rel_re
+    elif form == PRODUCT:
+        for i in range(width):
+            out[i] = anchor[i] * relation[i]
+    else:
+        sign = 1.0 if tail_side else -1.0
+        for i in range(width):
+            out[i] = anchor[i] + sign * relation[i]
+
+
+@fast_kernel
+def _fold_query(form, tail_side, d_query, anchor, relation, d_anchor, d_relation):
+    """Add the gradient of a query row to those of its anchor and relation rows."""
+    width = anchor.shape[0]
+    if form == COMPLEX:
+        half = width // 2
+        sign = 1.0 if tail_side else -1.0
+        for i in range(half):
+            d_re, d_im = d_query[i], d_query[half + i]
+            re, im = anchor[i], anchor[half + i]
+            rel_re, rel_im = relation[i], sign * relation[half + i]
+            d_anchor[i] += d_re * rel_re + d_im * rel_im
+            d_anchor[half + i] += d_im * rel_re - d_re * rel_im
+            d_relation[i] += d_re * re + d_im * im
+            d_relation[half + i] += sign * (d_im * re - d_re * im)
+    elif form == PRODUCT:
+        for i in range(width):
+            d_anchor[i] += d_query[i] * relation[i]
+            d_relation[i] += d_query[i] * anchor[i]
+    else:
+        sign = 1.0 if tail_side else -1.0
+        for i in range(width):
+            d_anchor[i] += d_query[i]
+            d_relation[i] += sign * d_query[i]
+
+
+@fast_kernel
+def _score(form, query, row, gamma):
+    total = query[0] * 0
+    if form == TRANSLATION:
+        for i in range(query.shape[0]):
+            total += abs(query[i] - row[i])
+        return gamma - total
+    for i in range(query.shape[0]):
+        total += query[i] * row[i]
+    return total
+
+
+@fast_kernel
+def _sign(value):
+    return (1.0 if value > 0 else 0.0) - (1.0 if value < 0 else 0.0)
+
+
+@fast_kernel
+def _pull_query(form, weight, query, row, d_query):
+    """d_query += weight * ds/dquery."""
+    if form == TRANSLATION:
+        for i in range(query.shape[0]):
+            d_query[i] -= weight * _sign(query[i] - row[i])
+    else:
+        for i in range(query.shape[0]):
+            d_query[i] += weight * row[i]
+
+
+@fast_kernel
+def _pull_row(form, weight, query, row, d_row):
+    """d_row += weight * ds/drow."""
+    if form == TRANSLATION:
+        for i in range(query.shape[0]):
+            d_row[i] += weight * _sign(query[i] - row[i])
+    else:
+        for i in range(query.shape[0]):
+            d_row[i] += weight * query[i]
+
+
+@kernel
+def _softplus(x):
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@kernel
+def _sigmoid(x):
+    if x >= 0:
+        return 1.0 / (1.0 + math.exp(-x))
+    e = math.exp(x)
+    return e / (1.0 + e)
+
+
+@fast_kernel
+def _sweep_facts(begin, end, form, gamma, entity, relation, fact, negative, replaced, scratch, weight, loss):
+    n_facts, n_negatives = negative.shape
+    width = entity.shape[1]
+    for b in range(begin, end):
+        head, rel, tail = fact[b, 0], fact[b, 1], fact[b, 2]
+        query_tail, query_head = scratch[0, b], scratch[1, b]
+        d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
+        d_query_tail, d_query_head = np.zeros(width, entity.dtype), np.zeros(width, entity.dtype)
+        _form_query(form, True, entity[head], relation[rel], query_tail)
+        _form_query(form, False, entity[tail], relation[rel], query_head)
+        score = _score(form, query_tail, entity[tail], gamma)
+        total = _softplus(-score)
+        weight[b, n_negatives] = -_sigmoid(-score) / n_facts
+        _pull_query(form, weight[b, n_negatives], query_tail, entity[tail], d_query_tail)
+        negatives_total = 0.0
+        for k in range(n_negatives):
+            row = entity[negative[b, k]]
+            if replaced[b, k] == 1:
+                score = _score(form, query_tail, row, gamma)
+                weight[b, k] = _sigmoid(score) / (n_facts * n_negatives)
+                _pull_query(form, weight[b, k], query_tail, row, d_query_tail)
+            else:
+                score = _score(form, query_head, row, gamma)
+                weight[b, k] = _sigmoid(score) / (n_facts * n_negatives)
+                _pull_query(form, weight[b, k], query_head, row, d_query_head)
+            negatives_total += _softplus(score)
+        loss[b] = total + negatives_total / n_negatives
+        d_head[:] = 0
+        d_tail[:] = 0
+        d_rel[:] = 0
+        _fold_query(form, True, d_query_tail, entity[head], relation[rel], d_head, d_rel)
+        _fold_query(form, False, d_query_head, entity[tail], relation[rel], d_tail, d_rel)
+
+
+@kernel
+def _group(target, first, n_rows, start, entry):
+    """Counting sort: the entries of each trainable row, in the order they stand in the batch."""
+    start[: n_rows + 1] = 0
+    for p in range(target.shape[0]):
+        row = target[p] - first
+        if row >= 0:
+            start[row + 1] += 1
+    for row in range(n_rows):
+        start[row + 1] += start[row]
+    for p in range(target.shape[0]):
+        row = target[p] - first
+        if row >= 0:
+            entry[start[row]] = p
+            start[row] += 1
+    for row in range(n_rows, 0, -1):
+        start[row] = start[row - 1]
+    start[0] = 0
+
+
+@fast_kernel
+def _sweep_rows(begin, end, form, entity, first, start, entry, replaced, scratch, weight, gradient):
+    n_negatives = replaced.shape[1]
+    slots = n_negatives + 3
+    for row in range(begin, end):
+        own = gradient[row]
+        own[:] = 0
+        for p in range(start[row], start[row + 1]):
+            b, slot = entry[p] // slots, entry[p] % slots
+            if slot < n_negatives:
+                query = scratch[0, b] if replaced[b, slot] == 1 else scratch[1, b]
+                _pull_row(form, weight[b, slot], query, entity[first + row], own)
+            elif slot == n_negatives:
+                _pull_row(form, weight[b, slot], scratch[0, b], entity[first + row], own)
+            else:
+                folded = scratch[slot - n_negatives + 1, b]
+                for i in range(own.shape[0]):
+                    own[i] += folded[i]
+
+
+@fast_kernel
+def _sweep_relations(begin, end, start, entry, scratch, gradient):
+    for row in range(begin, end):
+        own = gradient[row]
+        own[:] = 0
+        for p in range(start[row], start[row + 1]):
+            folded = scratch[4, entry[p]]
+            for i in range(own.shape[0]):
+                own[i] += folded[i]
+
+
+@dataclass(slots=True)
+class _Workspace:
+    """Scratch kept between batches: fresh pages for every batch would cost more than the arithmetic."""
+
+    scratch: Array
+    weight: Array
+    loss: Array
+
+
+_workspaces: dict[str, _Workspace] = {}
+
+
+def _workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any]) -> _Workspace:
+    """Contiguous views of flat buffers that only grow.
+
+    Contiguous whatever came before: numba compiles a strided array to other code, whose sums have other
+    last bits, and a batch must not depend on the sizes of earlier ones.
+    """
+    need = 5 * n_facts * width, n_facts * (n_negatives + 1), n_facts
+    held = _workspaces.get(dtype.str)
+    if held is None or held.scratch.size < need[0] or held.weight.size < need[1] or held.loss.size < need[2]:
+        held = _Workspace(np.empty(need[0], dtype), np.empty(need[1], dtype), np.empty(need[2], np.float64))
+        _workspaces[dtype.str] = held
+    return _Workspace(
+        held.scratch[: need[0]].reshape(5, n_facts, width),
+        held.weight[: need[1]].reshape(n_facts, n_negatives + 1),
+        held.loss[:n_facts],
+    )
+
+
+def fused_link_loss(
+    form: int,
+    gamma: float,
+    entity: Array,
+    relation: Array,
+    fact: Array,
+    negative: Array,
+    replaced: Array,
+    entity_gradient: Array,
+    relation_gradient: Array,
+) -> float:
+    """Loss of a batch (decision 13); fills the gradients of the last rows of each table.
+
+    A gradient's rows belong to the last rows of its table: those before are frozen.
+    """
+    n_facts, n_negatives = negative.shape
+    space = _workspace(n_facts, entity.shape[1], n_negatives, entity.dtype)
+    share(
+        _sweep_facts,
+        n_facts,
+        form,
+        gamma,
+        entity,
+        relation,
+        fact,
+        negative,
+        replaced,
+        space.scratch,
+        space.weight,
+        space.loss,
+    )
+    if len(entity_gradient):
+        target = np.concatenate([negative, fact[:, 2:], fact[:, :1], fact[:, 2:]], axis=1).ravel()
+        first = len(entity) - len(entity_gradient)
+        start, entry = _grouped(target, first, len(entity_gradient))
+        share(
+            _sweep_rows,
+            len(entity_gradient),
+            form,
+            entity,
+            first,
+            start,
+            entry,
+            replaced,
+            space.scratch,
+            space.weight,
+            entity_gradient,
+        )
+    if len(relation_gradient):
+        first = len(relation) - len(relation_gradient)
+        start, entry = _grouped(np.ascontiguousarray(fact[:, 1]), first, len(relation_gradient))
+        share(_sweep_relations, len(relation_gradient), start, entry, space.scratch, relation_gradient)
+    return float(space.loss.sum() / n_facts)
+
+
+def _grouped(target: Array, first: int, n_rows: int) -> tuple[Array, Array]:
+    start = np.empty(n_rows + 1, np.int64)
+    entry = np.empty(len(target), np.int64)
+    _group(target, first, n_rows, start, entry)
+    return start, entry
+
+
+@kernel
+def adam_rows(begin, end, value, gradient, mean, square, beta1, beta2, step_size, root_correction, epsilon):
+    """One Adam step in place. Element by element, so any division of the work gives the same bits."""
+    for row in range(begin, end):
+        for i in range(value.shape[1]):
+            g = gradient[row, i]
+            m = beta1 * mean[row, i] + (1.0 - beta1) * g
+            v = beta2 * square[row, i] + (1.0 - beta2) * (g * g)
+            mean[row, i] = m
+            square[row, i] = v
+            value[row, i] -= step_size * m / (math.sqrt(v) / root_correction + epsilon)

@@ -1,0 +1,141 @@
+"""THE training loop: base training and refinement are the same loop on different rows.
+
+    training = Training.begin(Replay(), model, Update.of(stream, 1, buffer), plan)
+    model = refine(training, plan)
+
+A training that is stopped after any step goes on to the same bits from `tensors()` and its cursor: every
+draw is addressed by pass and fact, so there is no generator to save.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from meor.backbone.base import Model
+from meor.errors import NonFiniteError
+from meor.training.base import Plan
+from meor.training.loss import Table
+from meor.training.training import Cursor, Training
+from meor.typing import Ids
+
+__all__ = ["Cursor", "PenaltyTerm", "Training", "no_penalty", "refine"]
+
+OnStep = Callable[[Training, float], None]
+OnPass = Callable[[Training, float | None], None]
+Validate = Callable[[Model], float]
+
+
+class PenaltyTerm(Protocol):
+    """What is added to the host objective: a scalar over the given facts of the replay buffer.
+
+    One that nothing activates returns a 0 without a graph: then every gradient has the bits of replay.
+    """
+
+    def __call__(self, entity: Table, relation: Table, replay: Ids, /) -> Tensor | float: ...
+
+
+def no_penalty(entity: Table, relation: Table, replay: Ids, /) -> float:
+    return 0.0
+
+
+def refine(
+    training: Training,
+    plan: Plan,
+    *,
+    penalty: PenaltyTerm | None = None,
+    coefficient: float = 0.0,
+    validate: Validate | None = None,
+    on_step: OnStep | None = None,
+    on_pass: OnPass | None = None,
+) -> Model:
+    """Train to the end of the plan, from wherever the cursor stands, and return the final model.
+
+    `on_step(training, loss)` comes after each step and `on_pass(training, mrr)` after each pass; either
+    may save. With `validate`, every `plan.validate_every` passes its MRR decides about stopping, and the
+    best weights are the final ones.
+    """
+    host, adam, cursor = training.host, training.adam, training.cursor
+    term = penalty if penalty is not None and coefficient else no_penalty
+
+    while not (cursor.stopped or cursor.pass_number >= plan.passes or training.trains_nothing):
+        steps = host.steps(cursor.pass_number)
+
+        while cursor.batch < len(steps):
+            step = steps[cursor.batch]
+            loss = host.loss(step.batch) + coefficient * term(training.entity, training.relation, step.replay)
+            value = _finite(loss, cursor, len(steps))
+            adam.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            adam.step()
+            host.stepped()
+            cursor.batch += 1
+            cursor.step += 1
+            if on_step is not None:
+                on_step(training, value)
+
+        cursor.pass_number += 1
+        cursor.batch = 0
+        mrr = None
+        if validate is not None and _validation_is_due(cursor.pass_number, plan):
+            mrr = validate(training.model)
+            _judge(training, mrr, plan.patience)
+        if on_pass is not None:
+            on_pass(training, mrr)
+
+    _restore_best(training)
+    host.end()
+    return _final(training)
+
+
+def _finite(loss: Tensor, cursor: Cursor, batches: int) -> float:
+    value = loss.item()
+    if not math.isfinite(value):
+        raise NonFiniteError(
+            f"The loss is {value} at update {cursor.update}, pass {cursor.pass_number + 1}, "
+            f"batch {cursor.batch + 1} of {batches}; no step was made. "
+            "Lower the learning rate or the coefficient."
+        )
+    return value
+
+
+def _validation_is_due(passes_done: int, plan: Plan) -> bool:
+    """Every `validate_every` passes, and at the last one, whose weights would else never be judged."""
+    return plan.validate_every > 0 and (passes_done % plan.validate_every == 0 or passes_done == plan.passes)
+
+
+def _judge(training: Training, mrr: float, patience: int) -> None:
+    """Keep the weights of a new best; stop after `patience` validations without one (decision 15)."""
+    cursor = training.cursor
+    if not math.isfinite(mrr):
+        raise NonFiniteError(
+            f"The validation MRR is {mrr} after pass {cursor.pass_number}. Look at the weights."
+        )
+    cursor.validations.append((cursor.pass_number, mrr))
+    if cursor.best_mrr is None or mrr > cursor.best_mrr:
+        cursor.best_mrr, cursor.stale = mrr, 0
+        training.best = {
+            name: value.detach().clone() for name, value in training.adam.parameters.items() if value.numel()
+        }
+    else:
+        cursor.stale += 1
+        cursor.stopped = cursor.stale >= patience
+
+
+def _restore_best(training: Training) -> None:
+    for name, value in training.best.items():
+        training.adam.parameters[name].data.copy_(value)
+
+
+def _final(training: Training) -> Model:
+    model = training.model
+    for name, table in (("entity", model.entity), ("relation", model.relation)):
+        if not bool(torch.isfinite(table).all()):
+            raise NonFiniteError(
+                f"An {name} row is not finite after update {training.cursor.update}. Lower the learning rate."
+            )
+    return model

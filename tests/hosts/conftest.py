@@ -1,0 +1,3 @@
+from tests.training.conftest import stream
+
+__all__ = ["stream"]

@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import torch
+
+from meor.methods.kernels import _press
+from meor.methods.pressure import (
+    excess,
+    gaps,
+    maximum,
+    mean_reference,
+    pressure,
+    smooth_pressure,
+    squared_hinge,
+)
+
+
+def tensor(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+
+def test_a_gap_is_counted_in_units_of_the_scale():
+    found = gaps(torch.tensor([[3.0, 1.0], [0.0, 8.0]]), torch.tensor([1.0, 2.0]), torch.tensor([2.0, 3.0]))
+    assert found.tolist() == [[1.0, 0.0], [pytest.approx(-2 / 3), 2.0]]
+
+
+def test_an_exact_tie_has_no_gradient():
+    gap = tensor(0.0, 0.0)
+    smooth_pressure(gap, 5.0).backward()
+    assert gap.grad is not None
+    assert gap.grad.tolist() == [0, 0]
+
+
+def test_only_outrankers_have_a_gradient_and_larger_gaps_a_larger_one():
+    gap = tensor(-1.0, 0.5, 1.0)
+    smooth_pressure(gap, 5.0).backward()
+    assert gap.grad is not None
+    low, middle, high = gap.grad.tolist()
+    assert low == 0 < middle < high
+
+
+def test_the_maximum_shares_its_gradient_among_ties():
+    gap = tensor(2.0, 2.0, 1.0)
+    maximum(gap).backward()
+    assert gap.grad is not None
+    assert gap.grad.tolist() == [0.5, 0.5, 0.0]
+
+
+def test_the_variant_chooses_the_aggregate():
+    gap = tensor(2.0, -1.0)
+    assert float(pressure(gap, "max", 5.0)) == 2.0
+    assert float(pressure(gap, "smooth", 5.0)) < 2.0
+
+
+def test_the_mean_is_taken_before_the_hinge():
+    """The paper's example: equal to the mean reference costs nothing, though one draw is exceeded."""
+    new, draws = tensor(0.5), torch.tensor([[0.0, 1.0]], dtype=torch.float64)
+    assert float(squared_hinge(new, mean_reference(draws))) == 0.0
+    assert float(excess(new, draws[0]).square().mean()) == 0.125
+
+
+def test_draws_with_nothing_left_do_not_count():
+    draws = torch.tensor([[0.5, 0.25], [1.0, 7.0], [3.0, 3.0]])
+    size = torch.tensor([[3, 3], [2, 0], [0, 0]])
+    assert mean_reference(draws, size).tolist() == [0.375, 1.0, 0.0]
+
+
+def test_value_and_gradient_are_zero_at_the_boundary():
+    new = tensor(0.7)
+    squared_hinge(new, torch.tensor([0.7], dtype=torch.float64)).backward()
+    assert new.grad is not None
+    assert new.grad.item() == 0
+
+
+def test_an_empty_batch_costs_nothing():
+    nothing = torch.zeros(0, dtype=torch.float64)
+    found = squared_hinge(nothing, nothing)
+    assert float(found) == 0
+    assert not found.requires_grad
+
+
+@pytest.mark.parametrize("largest", [0.5, 30.0, 400.0])
+def test_a_drawn_multiset_has_the_pressure_of_its_candidates_however_large_the_gaps(largest):
+    """Entity 3 is no candidate (a gap below 0) and -1 is nobody; whoever does not outrank has a gap of 0."""
+    gap = np.array([0.0, largest, 0.0, -1.0, largest / 3, 0.0])
+    for drawn in ([0, 1, 2, 3, 4, -1, 5], [1], [1, 1, 0], [0, 2], [3, -1]):
+        kept = [gap[entity] for entity in drawn if entity >= 0 and gap[entity] >= 0]
+        out = np.empty(3)
+        _press(gap, np.array(drawn, np.int32), 5.0, out)
+        assert out[2] == len(kept)
+        if kept:
+            assert out[1] == max(kept)
+            wanted = smooth_pressure(torch.tensor(kept, dtype=torch.float64), 5.0)
+            assert out[0] == pytest.approx(float(wanted), rel=1e-13, abs=0)

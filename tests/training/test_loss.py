@@ -1,0 +1,129 @@
+"""The fused kernels and autograd are two ways to one number."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+import torch
+
+from meor.backbone import BACKBONES, Backbone
+from meor.training.loss import Batch, Table, link_loss
+
+FUSED = [backbone for backbone in BACKBONES.values() if backbone.fused_form is not None]
+
+
+def tables(
+    backbone: Backbone, seed: int, dtype: torch.dtype = torch.float64
+) -> tuple[torch.Tensor, torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    width = backbone.width(12)
+    entity = torch.from_numpy(rng.normal(0, 0.7, (30, width))).to(dtype)
+    return entity, torch.from_numpy(rng.normal(0, 0.7, (5, width))).to(dtype)
+
+
+def batch(seed: int, n_facts: int = 40, n_negatives: int = 6) -> Batch:
+    rng = np.random.default_rng(seed)
+    fact = np.stack(
+        [rng.integers(0, 30, n_facts), rng.integers(0, 5, n_facts), rng.integers(0, 30, n_facts)], 1
+    )
+    fact[0, 2] = fact[0, 0]  # a loop
+    negative = rng.integers(0, 30, (n_facts, n_negatives))
+    return Batch(fact, negative, rng.integers(0, 2, (n_facts, n_negatives)).astype(np.int8))
+
+
+def loss_and_gradients(backbone: Backbone, first: int, seed: int, fused: bool) -> list[np.ndarray]:
+    entity, relation = tables(backbone, seed)
+    entity_table, relation_table = Table.of(entity, first), Table.of(relation, first // 10)
+    loss = link_loss(backbone, entity_table, relation_table, batch(seed), fused=fused)
+    loss.backward()
+    gradients = entity_table.trained.grad, relation_table.trained.grad
+    return [loss.detach().numpy(), *(value.numpy() for value in gradients if value is not None)]
+
+
+@pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
+@pytest.mark.parametrize("first", [0, 17, 30])
+def test_fused_loss_and_gradient_equal_autograd(backbone: Backbone, first: int) -> None:
+    for seed in range(10):
+        fused = loss_and_gradients(backbone, first, seed, True)
+        reference = loss_and_gradients(backbone, first, seed, False)
+        for mine, theirs in zip(fused, reference, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
+def test_the_gradient_is_the_derivative_of_the_loss(backbone: Backbone) -> None:
+    entity, relation = tables(backbone, 0)
+    table, relations = Table.of(entity.clone()), Table.of(relation)
+    link_loss(backbone, table, relations, batch(0)).backward()
+    assert table.trained.grad is not None
+    step = 1e-6
+    for row, column in ((0, 0), (3, 5), (29, 11)):
+        shifted = []
+        for sign in (1, -1):
+            moved = entity.clone()
+            moved[row, column] += sign * step
+            shifted.append(float(link_loss(backbone, Table.of(moved), relations, batch(0)).detach()))
+        slope = (shifted[0] - shifted[1]) / (2 * step)
+        assert slope == pytest.approx(float(table.trained.grad[row, column]), abs=1e-8)
+
+
+@pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
+def test_the_thread_count_does_not_change_a_bit(backbone: Backbone) -> None:
+    before = numba.get_num_threads()
+    try:
+        found = []
+        for threads in {1, before}:
+            numba.set_num_threads(threads)
+            found.append([value.tobytes() for value in loss_and_gradients(backbone, 5, 1, True)])
+        assert all(one == found[0] for one in found)
+    finally:
+        numba.set_num_threads(before)
+
+
+@pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
+def test_float32_stays_float32_and_close(backbone: Backbone) -> None:
+    entity, relation = tables(backbone, 2, torch.float32)
+    table, relations = Table.of(entity), Table.of(relation)
+    loss = link_loss(backbone, table, relations, batch(2))
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert table.trained.grad is not None
+    assert table.trained.grad.dtype == torch.float32
+    reference = loss_and_gradients(backbone, 0, 2, False)
+    np.testing.assert_allclose(table.trained.grad.numpy(), reference[1], atol=1e-5)
+
+
+def test_extreme_scores_give_finite_losses() -> None:
+    backbone = BACKBONES["distmult"]
+    entity, relation = (
+        torch.full((3, 4), 1e3, dtype=torch.float64),
+        torch.full((1, 4), 1e3, dtype=torch.float64),
+    )
+    entity[1] = -1e3
+    table = Table.of(entity)
+    facts = np.array([[0, 0, 1]])
+    loss = link_loss(
+        backbone, table, Table.of(relation), Batch(facts, np.array([[2]]), np.ones((1, 1), np.int8))
+    )
+    assert torch.isfinite(loss)
+    assert float(loss.detach()) == pytest.approx(8e9)
+
+
+def test_an_upstream_factor_scales_the_gradient() -> None:
+    backbone = BACKBONES["complex"]
+    entity, relation = tables(backbone, 4)
+    plain, scaled, relations = Table.of(entity.clone()), Table.of(entity.clone()), Table.of(relation)
+    link_loss(backbone, plain, relations, batch(4)).backward()
+    (3 * link_loss(backbone, scaled, relations, batch(4))).backward()
+    assert plain.trained.grad is not None
+    assert scaled.trained.grad is not None
+    torch.testing.assert_close(scaled.trained.grad, 3 * plain.trained.grad)
+
+
+@pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
+def test_what_was_trained_before_does_not_change_a_bit(backbone: Backbone) -> None:
+    before = [value.tobytes() for value in loss_and_gradients(backbone, 5, 1, True)]
+    entity, relation = tables(backbone, 0)
+    link_loss(backbone, Table.of(entity), Table.of(relation), batch(3, n_facts=97, n_negatives=9)).backward()
+    assert [value.tobytes() for value in loss_and_gradients(backbone, 5, 1, True)] == before
