@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +19,25 @@ def test_every_public_name_can_be_had() -> None:
 
 
 def test_there_are_few_of_them() -> None:
-    assert len(meor.__all__) <= 25
+    assert len(meor.__all__) <= 30
+
+
+def test_what_a_type_checker_reads_is_what_there_is() -> None:
+    tree = ast.parse(Path(meor.__file__).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
+    read = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert read == meor._HOME
+
+
+def test_no_document_imports_from_inside() -> None:
+    root = Path(__file__).parents[1]
+    for path in (root / "README.md", *(root / "docs").glob("*.md")):
+        assert not re.search(r"^(from|import) meor\.", path.read_text(), re.MULTILINE), path.name
 
 
 def test_an_unknown_name_is_explained() -> None:

@@ -6,7 +6,36 @@ The public names are imported when they are first used: `import meor` itself cos
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from meor.backbone import BACKBONES as BACKBONES
+    from meor.backbone import Model as Model
+    from meor.errors import MeorError as MeorError
+    from meor.evaluation.endpoints import endpoint as endpoint
+    from meor.evaluation.endpoints import endpoints as endpoints
+    from meor.evaluation.external import load_external as load_external
+    from meor.evaluation.rank import rank_update as rank_update
+    from meor.hosts.replay import Replay as Replay
+    from meor.methods.comparison import Comparison as Comparison
+    from meor.methods.penalty import Penalty as Penalty
+    from meor.methods.registry import METHODS as METHODS
+    from meor.run.config import Config as Config
+    from meor.run.session import resume as resume
+    from meor.run.session import start as start
+    from meor.run.view import RunView as RunView
+    from meor.stream.growth import grow as grow
+    from meor.stream.readers import read_stream as read_stream
+    from meor.stream.registry import open_stream as open_stream
+    from meor.stream.snapshot import Stream as Stream
+    from meor.stream.world import world as world
+    from meor.training.base import Plan as Plan
+    from meor.training.base import Update as Update
+    from meor.training.loss import Table as Table
+    from meor.training.refine import Training as Training
+    from meor.training.refine import refine as refine
+    from meor.typing import Side as Side
+    from meor.typing import Split as Split
 
 __version__ = "0.1.0"
 
@@ -24,14 +53,17 @@ _HOME = {
     "Model": "meor.backbone",
     "load_external": "meor.evaluation.external",
     "rank_update": "meor.evaluation.rank",
+    "endpoint": "meor.evaluation.endpoints",
     "endpoints": "meor.evaluation.endpoints",
     # training
     "Plan": "meor.training.base",
     "Update": "meor.training.base",
     "Replay": "meor.hosts.replay",
+    "Table": "meor.training.loss",
     "Training": "meor.training.refine",
     "refine": "meor.training.refine",
-    # the penalty
+    # methods
+    "METHODS": "meor.methods.registry",
     "Comparison": "meor.methods.comparison",
     "Penalty": "meor.methods.penalty",
     # whole runs
@@ -44,13 +76,14 @@ _HOME = {
 
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604  (every one of them is a string)
 
+if not TYPE_CHECKING:  # a type checker reads the imports above: every name has its real type
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"meor has no public name {name!r}; there are {', '.join(_HOME)}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name):
+        if name not in _HOME:
+            raise AttributeError(f"meor has no public name {name!r}; there are {', '.join(_HOME)}")
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
