@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from tests import oracle
 
@@ -98,3 +100,16 @@ def test_each_newcomer_ahead_is_charged_an_equal_share_of_what_was_lost():
     assert one.answer == 8
     assert one.lost == 0.5 - 0.2
     assert one.share == one.lost / 3
+
+
+def test_of_equal_losses_the_one_that_fell_further_comes_first():
+    """Two sides of one query are given the same loss by hand."""
+    _, ranks = _ranked()
+    one = next(each for each in ranks if ((each.cur > each.old) & (each.occurrences.role == 0)).any())
+    row = int(np.flatnonzero((one.cur > one.old) & (one.occurrences.role == Role.HISTORICAL))[0])
+    short, long = (replace(one, old=one.old.copy(), cur=one.cur.copy()) for _ in range(2))
+    for each, (old, cur) in ((short, (2, 4)), (long, (3, 12))):  # both lose a quarter, to the bit
+        each.old[:], each.cur[:] = 1, 1
+        each.old[row], each.cur[row] = old, cur
+    for order in ((short, long), (long, short)):
+        assert [found.cur - found.old for found in displacement.worst(order)] == [9, 2]

@@ -108,12 +108,14 @@ def test_a_block_is_what_the_budget_leaves() -> None:
         RankingPlan.within(plan.bytes - 1, 1000, 40)
     assert RankingPlan.within(replace(plan, queries=700).bytes, 1000, 40).queries == 700
     assert RankingPlan.within(1 << 40, 1000, 40).queries == LARGEST_BLOCK == 8192
+    many = replace(plan, rows=5000, candidates=5000)  # exactly enough to prepare all rows at once
+    assert RankingPlan.within(many.bytes, 5000, 40) == many
 
 
 def test_rows_that_do_not_fit_at_once_are_cut_into_tiles() -> None:
     least = RankingPlan(SMALLEST_BLOCK, SMALLEST_TILE, 40, False, 100_000)
     plan = RankingPlan.within(least.bytes, 100_000, 40)
-    assert (plan.queries, plan.rows) == (SMALLEST_BLOCK, SMALLEST_TILE)
+    assert (plan.queries, plan.rows) == (SMALLEST_BLOCK, SMALLEST_TILE) == (64, 1024)
     with pytest.raises(MemoryBudgetError):
         RankingPlan.within(least.bytes - 1, 100_000, 40)
     wide = RankingPlan.within(1 << 30, 1_000_000, 200, widened=True)

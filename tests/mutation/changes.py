@@ -37,10 +37,15 @@ def changed(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901  (a table)
             yield _with(node, test=ast.UnaryOp(ast.Not(), node.test))
         case ast.Return(value=ast.AST()):
             yield ast.Return(ast.Constant(None))
-        case ast.Call(args=[one, two, *_]) if ast.dump(one) != ast.dump(two):
+        case ast.Call(args=[one, two, *_]) if ast.dump(one) != ast.dump(two) and not _commutes(node.func):
             yield _with(node, args=[two, one, *node.args[2:]])
         case ast.Continue():
             yield ast.Break()
+
+
+def _commutes(function: ast.expr) -> bool:
+    """Then swapped arguments are no mistake."""
+    return ast.unparse(function).rpartition(".")[2] in {"max", "min", "maximum", "minimum"}
 
 
 def _with(node: ast.AST, **fields: object) -> ast.AST:
