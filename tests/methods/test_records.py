@@ -4,8 +4,10 @@ from tests.growth import growing, pressing, random_model
 
 from meor.methods.comparison import Comparison
 from meor.methods.dense import dense_pressures, dense_scale, table_scores
+from meor.methods.penalty import Penalty
 from meor.methods.records import penalty_records
 from meor.methods.registry import penalties
+from meor.training.loss import Table
 
 
 @pytest.mark.parametrize("kind", sorted(penalties()))
@@ -48,3 +50,21 @@ def test_no_record_no_share():
     model = random_model(stream, "complex", 4)
     comparison = Comparison.build(stream, 1, stream.snapshots[0].train[:0], run=0)
     assert penalty_records(comparison, model).active_share() == 0
+
+
+@pytest.mark.parametrize("name", sorted(penalties()))
+def test_records_from_what_a_penalty_holds_are_those_made_anew(name):
+    stream = growing(3)
+    model = random_model(stream, "complex", 3)
+    comparison = Comparison.build(stream, 1, stream.snapshots[0].train[:12], run=3, variant=penalties()[name])
+    penalty = Penalty(comparison, model.backbone)
+    entity, relation = (
+        Table.of(model.entity, comparison.cohort.n_old),
+        Table.of(model.relation, model.n_relations),
+    )
+    penalty(entity, relation, np.arange(12))
+    assert (penalty.held is None) == (name == "uncentered")
+    held, anew = penalty_records(comparison, model, penalty.held), penalty_records(comparison, model)
+    for part in ("answer_score", "new", "reference"):
+        np.testing.assert_array_equal(getattr(held, part), getattr(anew, part))
+    assert held.dropped == anew.dropped

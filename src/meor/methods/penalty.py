@@ -104,6 +104,11 @@ class Penalty:
                 entity.trained.register_post_accumulate_grad_hook(join_pending(found))  # type: ignore[no-untyped-call]
         return self._frozen[1]
 
+    @property
+    def held(self) -> Frozen | None:
+        """The constants of the update, if they are there with their references."""
+        return self._frozen[1] if self._frozen is not None and self.comparison.variant.centered else None
+
     def forget(self) -> None:
         """Drop what is held: old rows have been changed in place."""
         self._frozen = self._scale = None

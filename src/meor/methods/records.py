@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from meor.backbone.base import Model
 from meor.methods.comparison import Comparison
-from meor.methods.frozen import freeze
+from meor.methods.frozen import Frozen, freeze
 from meor.methods.scale import Scale
 from meor.methods.sparse import Tiles, sparse_pressures
 from meor.typing import Floats, Ids
@@ -46,11 +46,14 @@ class Records:
         return float(self.active[chosen].mean()) if len(chosen) else 0.0
 
 
-def penalty_records(comparison: Comparison, model: Model) -> Records:
-    """Every quantity of Eq. meor at the weights of a model, for all occurrences of an update."""
+def penalty_records(comparison: Comparison, model: Model, held: Frozen | None = None) -> Records:
+    """Every quantity of Eq. meor at the weights of a model, for all occurrences of an update.
+
+    `held` are the constants of the update where a penalty has made them already (with its references).
+    """
     cohort = comparison.cohort
     centered = replace(comparison, variant=replace(comparison.variant, centered=True))
-    frozen = freeze(centered, model.backbone, model.entity, model.relation)
+    frozen = held or freeze(centered, model.backbone, model.entity, model.relation)
     rows = model.entity[cohort.n_old : cohort.n_cur].detach().cpu().numpy()
     tiles = Tiles.of(rows, frozen.geometry, comparison.settings.memory)
     new = np.full(len(cohort), np.nan)

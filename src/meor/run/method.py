@@ -144,7 +144,7 @@ class Penalized(Method):
         self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
     ) -> Mapping[str, bytes]:
         assert term.penalty is not None  # noqa: S101  (made by `term` above)
-        records = penalty_records(term.penalty.comparison, model)
+        records = penalty_records(term.penalty.comparison, model, term.penalty.held)
         self.log(
             "records",
             update=update.number,
