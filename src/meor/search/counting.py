@@ -1,7 +1,7 @@
 """How many candidates stand above, or tie with, each answer: the inner loop of every rank.
 
-The plain reference is `reference.count_plainly`. Queries and candidates are screened in float32; pairs that
-float32 cannot decide are scored again by `screen.exact`.
+Queries and candidates are screened in float32; pairs that float32 cannot decide are scored again by
+`screen.exact`.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"

@@ -1,7 +1,7 @@
 """Which candidates score above a threshold, and by how much: what the penalty and displacement need.
 
 An entity at or below the answer adds nothing to the pressure and has no gradient (decision 29), so only
-outrankers are ever scored in float64. The plain reference is `reference.outrank_plainly`.
+outrankers are ever scored in float64.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
