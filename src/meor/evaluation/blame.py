@@ -161,27 +161,15 @@ def newcomers_ahead(
         of = Known(*index.bounds(some.anchor, some.relation), index.answer)
         queries = Queries.prepare(geometry, row, some.answer, of, threshold, coarse=True)
         tiles = kept or _prepared(model, slices)
-        yield _joined(
-            part, [(tile.start, outrankers(rows, queries, offset=tile.start)) for tile, rows in tiles]
+        ahead = Outrankers.of_tiles(
+            [(tile.start, outrankers(rows, queries, offset=tile.start)) for tile, rows in tiles]
         )
+        yield Ahead(part, ahead.start, ahead.column, ahead.score)
 
 
 def _prepared(model: Model, slices: Sequence[slice]) -> Iterator[tuple[slice, Candidates]]:
     for tile in slices:
         yield tile, Candidates.prepare(model.backbone.geometry, wide_rows(model, tile), coarse=True)
-
-
-def _joined(query: Ids, tiles: Sequence[tuple[int, Outrankers]]) -> Ahead:
-    """What was found in tiles of ascending ids, query by query."""
-    size = sum(np.diff(found.start) for _, found in tiles)
-    start = np.append(0, np.cumsum(size))
-    ids = np.concatenate([found.column + first for first, found in tiles])
-    score = np.concatenate([found.score for _, found in tiles])
-    if len(tiles) == 1:
-        return Ahead(query, start, ids, score)
-    of = np.concatenate([np.repeat(np.arange(len(query)), np.diff(found.start)) for _, found in tiles])
-    order = np.argsort(of, kind="stable")
-    return Ahead(query, start, ids[order], score[order])
 
 
 def _require_agreement(asked: Occurrences, query: Ids, found: Ids, counted: Ids) -> None:

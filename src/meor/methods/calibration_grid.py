@@ -91,7 +91,7 @@ def choose(cohort: int, tried: Sequence[Tried], n_relations: int) -> Fit:
 def best_transform(historical: Floats, target: Floats, target_raw: Floats) -> int:
     """Among transforms that keep newcomers within the margin of replay, the best for old facts.
 
-    Ties go to the identity; where no transform keeps the margin, so does everything.
+    On a tie the identity wins. If no transform keeps the margin, the identity is used.
     """
     kept = target.mean(0) >= target_raw.mean() - MARGIN
     if not kept.any():

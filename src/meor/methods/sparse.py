@@ -118,17 +118,8 @@ def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids
     for first, candidates in tiles.prepared(frozen.geometry):
         if candidates.screened is None:
             _require_finite_scores(comparison, queries.row.take(queries.place, 0), candidates, index)
-        above = outrankers(candidates, queries, offset=cohort.n_old + first)
-        found.append(Outrankers(above.start, above.column + first, above.score) if first else above)
-    return found[0] if len(found) == 1 else _join(found, len(index))
-
-
-def _join(found: list[Outrankers], n_queries: int) -> Outrankers:
-    of = np.concatenate([np.repeat(np.arange(n_queries), np.diff(one.start)) for one in found])
-    order = np.argsort(of, kind="stable")
-    start = np.append(0, np.cumsum(np.bincount(of, minlength=n_queries)))
-    column = np.concatenate([one.column for one in found])[order]
-    return Outrankers(start, column, np.concatenate([one.score for one in found])[order])
+        found.append((first, outrankers(candidates, queries, offset=cohort.n_old + first)))
+    return Outrankers.of_tiles(found)
 
 
 def _require_finite_scores(comparison: Comparison, query: Floats, candidates: Candidates, index: Ids) -> None:

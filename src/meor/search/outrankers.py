@@ -68,6 +68,18 @@ class Outrankers:
         score = np.concatenate([np.zeros(0), *(part.score for part in parts)])
         return cls(np.append(0, np.cumsum(size)), column, score)
 
+    @classmethod
+    def of_tiles(cls, tiles: Sequence[tuple[int, Outrankers]]) -> Outrankers:
+        """Those of the same queries in tiles of candidates, each given with its first column, in order."""
+        if len(tiles) == 1 and tiles[0][0] == 0:
+            return tiles[0][1]
+        sizes = [np.diff(found.start) for _, found in tiles]
+        of = np.concatenate([np.repeat(np.arange(len(size)), size) for size in sizes])
+        order = np.argsort(of, kind="stable")
+        column = np.concatenate([found.column + first for first, found in tiles])[order]
+        score = np.concatenate([found.score for _, found in tiles])[order]
+        return cls(np.append(0, np.cumsum(sum(sizes))), column, score)
+
 
 def outrankers(candidates: Candidates, queries: Queries, *, offset: int = 0) -> Outrankers:
     """Every candidate whose exact score exceeds its query's threshold and who is no known answer.
