@@ -7,21 +7,26 @@ import torch
 from torch import nn
 
 from meor.training.adam import Adam
+from meor.training.loss import Table
 
 
 def rows(seed: int) -> torch.Tensor:
     return torch.randn(6, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def test_it_makes_the_steps_of_torch() -> None:
-    ours, theirs = nn.Parameter(rows(0)), nn.Parameter(rows(0))
-    adam, other = Adam({"rows": ours}, 0.03), torch.optim.Adam([theirs], lr=0.03)
-    for step in range(20):
-        ours.grad, theirs.grad = rows(step), rows(step)
+def test_it_makes_200_steps_of_torch_and_frozen_rows_stay() -> None:
+    table = Table.of(rows(0), first=2)
+    theirs = nn.Parameter(rows(0)[2:])
+    adam, other = Adam({"rows": table.trained}, 0.03), torch.optim.Adam([theirs], lr=0.03)
+    for step in range(200):
+        # Gradients of many sizes, as training has them, and none at all in between.
+        gradient = rows(step)[2:] * 10.0 ** (step % 7 - 3) if step % 11 else torch.zeros(4, 5).double()
+        table.trained.grad, theirs.grad = gradient.clone(), gradient.clone()
         adam.step()
         other.step()
-    assert adam.steps == 20
-    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
+    assert adam.steps == 200
+    torch.testing.assert_close(table.data[2:], theirs.data, rtol=1e-12, atol=1e-12)
+    assert torch.equal(table.data[:2], rows(0)[:2])
 
 
 def test_where_there_is_no_kernel_the_step_is_the_same() -> None:

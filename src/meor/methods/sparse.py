@@ -177,7 +177,10 @@ class _FromOutrankers(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *upstream: Tensor) -> Any:
+        if context.made_from is None:
+            raise RuntimeError("Backward is called a second time. Compute the penalty again before it.")
         rows, frozen, parts = context.made_from
+        context.made_from = None
         factor = float(upstream[0])
         scaled = [(part, pressed, factor * slope) for part, pressed, slope in parts]
         if context.beside:

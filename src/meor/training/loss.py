@@ -103,6 +103,8 @@ class _FusedLinkLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *upstream: Tensor) -> Any:
+        if context.gradients is None:
+            raise RuntimeError("Backward is called a second time. Compute the loss again before it.")
         entity_gradient, relation_gradient = context.gradients
         context.gradients = None  # the only owner hands them over; a second one would cost a copy
         factor = float(upstream[0])
