@@ -9,6 +9,7 @@ from meor.backbone import BACKBONES
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
 from meor.methods.registry import penalties
+from meor.methods.variants import MEOR
 from meor.training.base import Plan, Update
 from meor.training.loss import Batch, link_loss
 from meor.training.negatives import draw_negatives
@@ -27,7 +28,7 @@ def world(name, variant):
     return stream, model, comparison, batch
 
 
-def in_use(name, variant=penalties()["meor"]):
+def in_use(name, variant=MEOR):
     """Tables, and a function that gives the loss as training adds it up."""
     stream, model, comparison, batch = world(name, variant)
     entity, relation = tables(model, stream)
@@ -90,9 +91,9 @@ def test_a_second_backward_of_one_loss_is_refused_and_the_next_step_is_as_ever()
 
 
 def test_a_penalty_that_is_alone_after_all_has_its_whole_gradient():
-    entity, relation, penalty, loss = in_use("complex")
+    entity, relation, penalty, _ = in_use("complex")
     penalty(entity, relation, REPLAYED).backward()
-    stream, model, comparison, _ = world("complex", penalties()["meor"])
+    stream, model, comparison, _ = world("complex", MEOR)
     alone, alone_relation = tables(model, stream)
     Penalty(comparison, model.backbone)(alone, alone_relation, REPLAYED).backward()
     assert torch.equal(entity.trained.grad, alone.trained.grad)

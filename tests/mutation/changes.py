@@ -35,7 +35,7 @@ def changed(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901  (a table)
             yield node.operand
         case ast.If() | ast.IfExp() | ast.While() if not isinstance(node.test, ast.Compare):
             yield _with(node, test=ast.UnaryOp(ast.Not(), node.test))
-        case ast.Return(value=ast.AST()):
+        case ast.Return(value=ast.AST() as value) if ast.unparse(value) != "None":
             yield ast.Return(ast.Constant(None))
         case ast.Call(args=[one, two, *_]) if ast.dump(one) != ast.dump(two) and not _commutes(node.func):
             yield _with(node, args=[two, one, *node.args[2:]])

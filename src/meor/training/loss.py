@@ -62,7 +62,7 @@ def link_loss(
 
 def _reference_link_loss(backbone: Backbone, entity: Tensor, relation: Tensor, batch: Batch) -> Tensor:
     device = entity.device
-    head, rel, tail = torch.from_numpy(batch.fact).to(device).unbind(1)
+    head, rel, tail = torch.tensor(batch.fact, device=device).unbind(1)
     query_tail = backbone.query(entity[head], relation[rel], Side.TAIL)
     query_head = backbone.query(entity[tail], relation[rel], Side.HEAD)
     positive = backbone.compare(query_tail, entity[tail])
