@@ -28,8 +28,8 @@ from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
 from meor.random import generator
 from meor.run.config import Config
-from meor.run.runner import Resources
 from meor.run.session import start
+from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Snapshot, Stream

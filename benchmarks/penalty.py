@@ -11,8 +11,8 @@ from meor.hosts.replay import Replay
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
 from meor.stream.snapshot import Stream
-from meor.training.base import Plan, Update
 from meor.training.buffer import draw_buffer
+from meor.training.host import Plan, Update
 from meor.training.initialise import base_model, grow
 from meor.training.refine import Training, refine
 
@@ -25,7 +25,7 @@ def trained_base(stream: Stream, epochs: int = 100) -> Model:
     model = base_model(
         BACKBONES["complex"], 200, stream.entity_counts[0], stream.relation_counts[0], seed=SEED
     )
-    return refine(Training.begin(Replay(), model, Update.of(stream, 0), plan), plan)
+    return refine(Training.begin(Replay(plan), model, Update.of(stream, 0)))
 
 
 def refinement_pass(stream: Stream) -> dict[str, object]:
@@ -35,14 +35,14 @@ def refinement_pass(stream: Stream) -> dict[str, object]:
     warm = Plan(seed=SEED, passes=3, learning_rate=1e-2)
     grown = grow(trained_base(stream), update, seed=SEED)
     # A few passes first, so that newcomers compete as they do in the middle of a refinement.
-    model = refine(Training.begin(Replay(), grown, update, warm), warm)
+    model = refine(Training.begin(Replay(warm), grown, update, warm))
     plan = Plan(seed=SEED, passes=1, learning_rate=1e-3)
     found: dict[str, Penalty] = {}
 
     def construct() -> None:
         comparison = Comparison.build(stream, 1, buffer.fact, run=SEED)
         found["penalty"] = Penalty(comparison, model.backbone, beside=True)
-        opened = Training.begin(Replay(), model, update, plan)
+        opened = Training.begin(Replay(plan), model, update)
         found["penalty"].frozen(opened.entity, opened.relation)
 
     construct()
@@ -50,9 +50,9 @@ def refinement_pass(stream: Stream) -> dict[str, object]:
     penalty = found["penalty"]
 
     def one_pass(coefficient: float) -> float:
-        opened = Training.begin(Replay(), model, update, plan)
+        opened = Training.begin(Replay(plan), model, update)
         penalty.frozen(opened.entity, opened.relation)  # constants of the update, made once
-        return seconds(lambda: refine(opened, plan, penalty=penalty, coefficient=coefficient))
+        return seconds(lambda: refine(opened, penalty=penalty, coefficient=coefficient))
 
     query = torch.rand(2 * len(buffer.fact), 400, dtype=torch.float64)
     newcomer = torch.rand(400, len(stream.newcomers(1)), dtype=torch.float64)

@@ -11,7 +11,7 @@ from benchmarks.timing import seconds
 from meor.backbone import BACKBONES
 from meor.hosts.replay import Replay
 from meor.stream.snapshot import Stream
-from meor.training.base import Plan, Update
+from meor.training.host import Plan, Update
 from meor.training.initialise import base_model
 from meor.training.refine import Training, refine
 
@@ -26,7 +26,7 @@ def epoch_against_pykeen(stream: Stream, name: str) -> dict[str, object]:
     model = base_model(BACKBONES[name], 200, n_entities, n_relations, seed=0, std=0.05)
 
     def ours() -> None:
-        refine(Training.begin(Replay(), model, Update.of(stream, 0), plan), plan)
+        refine(Training.begin(Replay(plan), model, Update.of(stream, 0)))
 
     triples = factory(stream)
     peer = peer_model(name, triples, random_model(name, n_entities, n_relations))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meor.run.config import Config
-from meor.run.runner import Resources
+from meor.run.trainer import Resources
 from meor.storage.disk import Disk
 from meor.stream.snapshot import LabelFact, Stream, build_stream
 from meor.typing import Split

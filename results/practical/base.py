@@ -29,7 +29,7 @@ from meor.hosts.replay import Replay
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
 from meor.threads import set_threads
-from meor.training.base import Plan, Update
+from meor.training.host import Plan, Update
 from meor.training.initialise import base_model
 from meor.training.refine import Training, refine
 from meor.typing import Split
@@ -74,9 +74,7 @@ def trace(stream: Stream, rate: float) -> dict[str, Any]:
             spent = time.process_time() - began
             rows.append((now.cursor.pass_number, mrr, spent - validating, validating))
 
-    refine(
-        Training.begin(Replay(), model, Update.of(stream, 0), plan), plan, validate=validate, on_pass=on_pass
-    )
+    refine(Training.begin(Replay(plan), model, Update.of(stream, 0)), validate=validate, on_pass=on_pass)
     return {"stream": stream.name, "rate": rate, "epochs": rows}
 
 

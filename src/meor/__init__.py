@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from meor.stream.registry import open_stream as open_stream
     from meor.stream.snapshot import Stream as Stream
     from meor.stream.world import world as world
-    from meor.training.base import Plan as Plan
-    from meor.training.base import Update as Update
+    from meor.training.host import Plan as Plan
+    from meor.training.host import Update as Update
     from meor.training.loss import Table as Table
     from meor.training.refine import Training as Training
     from meor.training.refine import refine as refine
@@ -56,8 +56,8 @@ _HOME = {
     "endpoint": "meor.evaluation.endpoints",
     "endpoints": "meor.evaluation.endpoints",
     # training
-    "Plan": "meor.training.base",
-    "Update": "meor.training.base",
+    "Plan": "meor.training.host",
+    "Update": "meor.training.host",
     "Replay": "meor.hosts.replay",
     "Table": "meor.training.loss",
     "Training": "meor.training.refine",

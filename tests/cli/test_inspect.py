@@ -15,7 +15,6 @@ from meor.cli import app
 from meor.cli.inspect_picture import picture
 from meor.methods.comparison import Comparison
 from meor.methods.records import penalty_records
-from meor.run.prepare import buffer_of
 from meor.run.records_file import comparison_of, records_bytes, records_table
 from meor.run.view import RunView
 from meor.stream.writer import write_stream
@@ -111,7 +110,7 @@ def test_no_run_is_a_clear_error(tmp_path: Path) -> None:
 def records_of(run: Path):
     view = RunView.open(run)
     stream = view.stream()
-    comparison = comparison_of(view.config, stream, 1, buffer_of(view.config, stream, 1).fact)
+    comparison = comparison_of(view.config, stream, 1)
     return comparison, penalty_records(comparison, view.model(1)), view.model(1), stream
 
 

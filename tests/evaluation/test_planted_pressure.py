@@ -8,8 +8,8 @@ import numpy as np
 
 from meor.evaluation.blame import blame
 from meor.run.config import Config
-from meor.run.runner import Resources
 from meor.run.session import start
+from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.stream.world import world
 from meor.typing import Side, Split

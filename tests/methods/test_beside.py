@@ -10,7 +10,7 @@ from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
 from meor.methods.registry import penalties
 from meor.methods.variants import MEOR
-from meor.training.base import Plan, Update
+from meor.training.host import Plan, Update
 from meor.training.loss import Batch, link_loss
 from meor.training.negatives import draw_negatives
 

@@ -11,8 +11,8 @@ from meor.hosts.replay import Replay
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
 from meor.methods.registry import penalties
-from meor.training.base import Plan, Update
 from meor.training.buffer import Buffer
+from meor.training.host import Plan, Update
 from meor.training.refine import Training, refine
 
 
@@ -36,8 +36,8 @@ def refined(stream, model: Model, penalty: Penalty | None, coefficient: float, r
     fact = stream.snapshots[0].train[:12]
     buffer = Buffer(fact, torch.arange(len(fact)).numpy())
     plan = Plan(learning_rate=rate, passes=3, batch_size=8)
-    training = Training.begin(Replay(), model, Update.of(stream, 1, buffer), plan)
-    found = refine(training, plan, penalty=penalty, coefficient=coefficient)
+    training = Training.begin(Replay(plan), model, Update.of(stream, 1, buffer))
+    found = refine(training, penalty=penalty, coefficient=coefficient)
     return found.entity.clone(), found.relation.clone(), training.adam.state()
 
 

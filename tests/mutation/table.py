@@ -3,7 +3,7 @@
 # Modules below src/meor (the first line that names one counts); pytest's arguments below tests/; and whether
 # kernels are compiled. Plain Python is quicker where tests are small, and needed where kernels of other
 # modules call them, which numba would not notice. Properties are checked with a twentieth of their examples.
-PENALTY = "methods/test_records.py methods/test_penalty.py methods/test_balance.py -k 'not clumps'"
+PENALTY = "methods/test_records.py methods/test_penalty.py methods/test_coefficient.py -k 'not clumps'"
 DAMAGE = "crash/test_checkpoint_damage.py -k 'not flipped'"
 TABLE = [
     ("cohort", "golden cohort properties/test_matched_references.py -k 'not uniform'", False),

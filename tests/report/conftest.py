@@ -16,8 +16,8 @@ from meor.methods.records import penalty_records
 from meor.report.record import _comparison
 from meor.run.config import Config
 from meor.run.records_file import records_bytes
-from meor.run.runner import Resources
 from meor.run.session import start
+from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.study.results import Results
 from meor.study.rows import Row, write_rows

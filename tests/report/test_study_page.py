@@ -12,12 +12,12 @@ from tests.report.conftest import invented_rows, put
 from typer.testing import CliRunner
 
 from meor.cli import app
+from meor.methods.coefficient import Candidate
 from meor.report.gather import page_of
 from meor.report.html import render
 from meor.report.page import Commands, Figure, Page, Prose, Table, Terms
 from meor.report.study_data import read_study
 from meor.report.study_tables import verdict
-from meor.run.validated import Candidate
 from meor.study.effects import compare, effect, levels
 from meor.study.paper import paper_tables
 from meor.study.plan import FIRST_SELECTION_SEED, Study

@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 
 from meor.cli import app
 from meor.errors import ConfigError
+from meor.methods.coefficient import MULTIPLES, Candidate, end_of_grid, goes_on
 from meor.report.run_page import run_page
+from meor.run import session
+from meor.run.config import Config
 from meor.run.session import resume, start
-from meor.run.validated import MULTIPLES, Candidate, choose_multiple, end_of_grid, goes_on
 from meor.run.view import RunView
 from meor.stream.snapshot import LabelFact, Stream, build_stream
 from meor.stream.writer import write_stream
@@ -214,16 +216,23 @@ def test_multiples_go_at_least_through_300_and_end_after_two_in_vain() -> None:
     assert not goes_on(candidates(*[good] * 11))
 
 
-def test_a_choice_at_the_end_of_the_grid_is_said(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_a_choice_at_the_end_of_the_grid_is_said(
+    tmp_path: Path, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def better_and_better(config: Config, path: Path, runner: object) -> dict[str, Any]:
+        found = 0.2 if config.coefficient is None else 0.2 + config.coefficient / 1e12
+        return {"valid": {"H_cur": {"value": found}, "A_TN": {"value": 0.1}}}
 
-    def trial(config: Any, path: Path) -> dict[str, Any]:
-        weight = config.coefficient or 0.0
-        return {"valid": {"H_cur": {"value": 0.2 + weight / 1e6}, "A_TN": {"value": 0.1}}}
-
-    chosen, tried = choose_multiple(tiny_config("method=meor"), 1.0, trial, tmp_path, said.append)
-    assert (chosen, len(tried)) == (1e5, len(MULTIPLES))
-    assert said[-1] == "meor takes the largest multiple that was tried, 100000; a larger one may give more"
+    monkeypatch.setattr(session, "_trial", better_and_better)
+    sets = (*PRESSED, "method=uncentered", "coefficient_rule=validated")
+    start(tiny_config(*sets), tmp_path / "run", stream=stream, resources=each_step(tmp_path / "cache"))
+    *_, chosen = coefficients(tmp_path / "run")
+    assert (chosen["multiple"], len(chosen["candidates"])) == (1e5, len(MULTIPLES))
+    said = [event["text"] for event in RunView.open(tmp_path / "run").events() if event["event"] == "warning"]
+    told = "takes the largest multiple that was tried, 100000; a larger one may give more"
+    assert f"uncentered {told}" in said
+    tried = [Candidate(**one) for one in chosen["candidates"]]
+    assert f"takes {end_of_grid(1e5, tried)}" == told
     assert end_of_grid(3.0, tried) == ""
 
 

@@ -21,8 +21,8 @@ from tests.tiny_run import Hasty, each_step, results, tiny_config, tiny_stream
 from meor.errors import MeorError, ModelError, RunError
 from meor.evaluation.array_file import read_array
 from meor.run.session import resume, start
+from meor.run.trainer import Watcher
 from meor.run.view import RunView, model_from
-from meor.run.watch import Watcher
 from meor.storage.json_file import parse_json
 from meor.storage.listed import ListedFiles
 from meor.storage.tensors import unpack_tensors

@@ -16,9 +16,9 @@ from tests.tiny_run import each_step, results, tiny_config
 
 from meor.backbone import BACKBONES
 from meor.errors import RunError
+from meor.methods.coefficient import Candidate, best_multiple
 from meor.methods.registry import penalties
 from meor.run.session import resume, start
-from meor.run.validated import Candidate, best_multiple
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.pairing import input_hash

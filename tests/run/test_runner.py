@@ -16,10 +16,9 @@ from tests.tiny_run import Hasty, begin_or_go_on, each_step, results, tiny_confi
 
 from meor.errors import ConfigError, MemoryBudgetError, RunError, StreamError
 from meor.evaluation.rank import rank_update
-from meor.run.runner import Resources
 from meor.run.session import resume, start
+from meor.run.trainer import Resources, Watcher
 from meor.run.view import RunView
-from meor.run.watch import Watcher
 from meor.stream.snapshot import Stream
 from meor.stream.writer import write_stream
 

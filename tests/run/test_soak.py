@@ -15,8 +15,8 @@ from meor.hosts.replay import Replay
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
 from meor.run.checkpoint import Checkpoint, Checkpoints
-from meor.training.base import Plan, Update
 from meor.training.buffer import draw_buffer
+from meor.training.host import Plan, Update
 from meor.training.refine import Training, refine
 
 EVERY = 100  # steps between two looks
@@ -59,8 +59,8 @@ def soak(folder: Path, steps: int) -> tuple[float, int, int]:
     def validate(model: Model) -> float:
         return float(model.entity.abs().mean())
 
-    training = Training.begin(Replay(), start, update, plan)
-    refine(training, plan, penalty=penalty, coefficient=0.1, validate=validate, on_step=look)
+    training = Training.begin(Replay(plan), start, update)
+    refine(training, penalty=penalty, coefficient=0.1, validate=validate, on_step=look)
     warm = len(at) // 10
     slope = float(np.polyfit(at[warm:], memory[warm:], 1)[0])
     return slope, files[-1] - files[warm], training.cursor.step

@@ -9,9 +9,8 @@ import pytest
 from filelock import FileLock
 from tests.tiny_run import each_step, tiny_config, tiny_stream
 
-from meor.run.layout import LOCK, MANIFEST
+from meor.run.layout import LOCK, MANIFEST, is_being_written, state_of, unfinished
 from meor.run.session import start
-from meor.run.state import is_being_written, state_of, unfinished
 
 
 @pytest.fixture

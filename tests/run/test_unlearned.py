@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,11 @@ from tests.quiet_streams import FACTS, GROWS, RELATION, quiet_stream
 from tests.tiny_run import each_step, tiny_config
 
 from meor.hosts import HOSTS, Replay
-from meor.run.runner import Resources
+from meor.run.prepare import remarks, unlearned
 from meor.run.session import start
-from meor.run.unlearned import remarks, unlearned
+from meor.run.trainer import Resources, Watcher
 from meor.run.view import RunView
-from meor.run.watch import Watcher
-from meor.training.base import Update
+from meor.training.host import Stage, Update
 
 
 class Mover(Replay):
@@ -23,8 +23,8 @@ class Mover(Replay):
 
     name = "mover"
 
-    def first_rows(self, update: Update) -> tuple[int, int]:
-        return 0, 0
+    def stages(self, update: Update) -> Iterator[Stage]:
+        yield Stage(self.plan_of(update), 0, 0)
 
 
 class Listening(Watcher):

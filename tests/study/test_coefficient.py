@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from meor.methods.balance import Balance
+from meor.methods.coefficient import Balance
 from meor.run.config import Config
 from meor.study import coefficient
 from meor.study.coefficient import kept_balance, read_balance

@@ -12,7 +12,7 @@ from tests.study.study_rows import row as invented_row
 from tests.study.tiny_study import hashes, tiny_plan
 
 from meor.errors import StreamError
-from meor.methods.balance import Balance
+from meor.methods.coefficient import Balance
 from meor.run.view import RunView
 from meor.study.cell import Outcome, Task, run_cell
 from meor.study.coefficient import write_balance

@@ -6,7 +6,7 @@ import pytest
 from tests.study.study_rows import row
 
 from meor.errors import StudyError
-from meor.run.validated import MULTIPLES as GRID
+from meor.methods.coefficient import MULTIPLES as GRID
 from meor.study.rows import Group
 from meor.study.selection import choose, next_multiple
 

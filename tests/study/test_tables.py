@@ -9,7 +9,7 @@ import pytest
 from tests.study.study_rows import METHODS, row, study_rows
 
 from meor.errors import StudyError
-from meor.methods.balance import Balance
+from meor.methods.coefficient import Balance
 from meor.study.coefficient import KeptBalance
 from meor.study.effects import compare
 from meor.study.effects_file import write_effects

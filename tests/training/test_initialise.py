@@ -7,7 +7,7 @@ import torch
 from meor.backbone import BACKBONES, Backbone, Model
 from meor.errors import ConfigError
 from meor.stream.snapshot import Stream
-from meor.training.base import Update
+from meor.training.host import Update
 from meor.training.initialise import Scheme, base_model, grow, row_norms, rows_sha256
 from meor.typing import Side
 

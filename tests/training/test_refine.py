@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from meor.errors import ConfigError, MeorError, NonFiniteError, RunError
 from meor.hosts.replay import Replay
 from meor.stream.snapshot import Stream
 from meor.threads import set_threads
-from meor.training.base import Plan, Update
 from meor.training.buffer import draw_buffer
+from meor.training.host import Plan, Stage, Update
 from meor.training.initialise import base_model, grow
 from meor.training.loss import Batch, Table
 from meor.training.refine import Cursor, Training, no_penalty, refine
@@ -39,7 +39,7 @@ def _update(stream: Stream) -> Update:
 
 def _begin(stream: Stream, backbone: Backbone = COMPLEX, plan: Plan = PLAN) -> Training:
     update = _update(stream)
-    return Training.begin(Replay(), grow(_base(stream, backbone), update, seed=2), update, plan)
+    return Training.begin(Replay(plan), grow(_base(stream, backbone), update, seed=2), update)
 
 
 def _copies(training: Training) -> dict[str, Tensor]:
@@ -64,8 +64,8 @@ def _shifting_mrr() -> Callable[[Model], float]:
 def test_the_loss_of_a_small_graph_goes_down(stream: Stream, backbone: Backbone) -> None:
     plan = replace(PLAN, passes=40)
     losses: list[float] = []
-    training = Training.begin(Replay(), _base(stream, backbone), Update.of(stream, 0), plan)
-    refine(training, plan, on_step=lambda _, loss: losses.append(loss))
+    training = Training.begin(Replay(plan), _base(stream, backbone), Update.of(stream, 0))
+    refine(training, on_step=lambda _, loss: losses.append(loss))
     assert len(losses) == 40 * 8 == training.cursor.step
     assert np.mean(losses[-8:]) < 0.8 * np.mean(losses[:8])
 
@@ -75,7 +75,7 @@ def test_old_rows_are_bit_identical_and_every_new_row_moves(stream: Stream, back
     update = _update(stream)
     start = grow(_base(stream, backbone), update, seed=2)
     before = start.entity.clone(), start.relation.clone()
-    final = refine(Training.begin(Replay(), start, update, PLAN), PLAN)
+    final = refine(Training.begin(Replay(PLAN), start, update))
     assert torch.equal(final.entity[: update.n_old], before[0][: update.n_old])
     assert torch.equal(final.relation[: update.m_old], before[1][: update.m_old])
     assert (final.entity[update.n_old :] != before[0][update.n_old :]).any(1).all()
@@ -93,19 +93,18 @@ def test_resuming_after_any_step_or_pass_ends_with_the_same_bits(stream: Stream,
 
     whole = _begin(stream, backbone, plan)
     final = refine(
-        whole, plan, penalty=_pull, coefficient=0.01, validate=_shifting_mrr(), on_step=save, on_pass=save
+        whole, penalty=_pull, coefficient=0.01, validate=_shifting_mrr(), on_step=save, on_pass=save
     )
     assert len(saved) > 10
     for tensors, cursor in saved:
         training = Training.restore(
-            Replay(),
+            Replay(plan),
             backbone,
             _update(stream),
-            plan,
             tensors=tensors,
             cursor=Cursor.from_json(json.loads(cursor)),
         )
-        resumed = refine(training, plan, penalty=_pull, coefficient=0.01, validate=_shifting_mrr())
+        resumed = refine(training, penalty=_pull, coefficient=0.01, validate=_shifting_mrr())
         assert torch.equal(resumed.entity, final.entity)
         assert torch.equal(resumed.relation, final.relation)
         assert _same(training.tensors(), whole.tensors())
@@ -115,9 +114,7 @@ def test_resuming_after_any_step_or_pass_ends_with_the_same_bits(stream: Stream,
 def test_a_checkpoint_is_not_moved_by_the_training_restored_from_it(stream: Stream) -> None:
     tensors = _copies(_begin(stream))
     before = {name: value.clone() for name, value in tensors.items()}
-    refine(
-        Training.restore(Replay(), COMPLEX, _update(stream), PLAN, tensors=tensors, cursor=Cursor(1)), PLAN
-    )
+    refine(Training.restore(Replay(PLAN), COMPLEX, _update(stream), tensors=tensors, cursor=Cursor(1)))
     assert _same(tensors, before)
 
 
@@ -131,7 +128,7 @@ def test_early_stopping_counts_validations_and_restores_the_best_weights(stream:
         return next(answers)
 
     training = _begin(stream, plan=plan)
-    final = refine(training, plan, validate=validate)
+    final = refine(training, validate=validate)
     assert training.cursor.stopped
     assert training.cursor.pass_number == 14
     assert training.cursor.best_mrr == 0.4
@@ -151,14 +148,14 @@ def test_early_stopping_counts_validations_and_restores_the_best_weights(stream:
 def test_the_last_pass_is_validated_though_it_is_no_multiple(stream: Stream) -> None:
     plan = replace(PLAN, passes=5, validate_every=10)
     training = _begin(stream, plan=plan)
-    refine(training, plan, validate=lambda _: 0.5)
+    refine(training, validate=lambda _: 0.5)
     assert training.cursor.validations == [(5, 0.5)]
 
 
 def test_without_validation_all_passes_are_made(stream: Stream) -> None:
     passes: list[float | None] = []
     training = _begin(stream)
-    refine(training, PLAN, on_pass=lambda _, mrr: passes.append(mrr))
+    refine(training, on_pass=lambda _, mrr: passes.append(mrr))
     assert passes == [None] * 3
     assert not training.best
 
@@ -166,7 +163,7 @@ def test_without_validation_all_passes_are_made(stream: Stream) -> None:
 def test_a_validation_that_is_not_a_number_raises(stream: Stream) -> None:
     plan = replace(PLAN, validate_every=1)
     with pytest.raises(NonFiniteError, match="after pass 1"):
-        refine(_begin(stream, plan=plan), plan, validate=lambda _: float("nan"))
+        refine(_begin(stream, plan=plan), validate=lambda _: float("nan"))
 
 
 @every_backbone
@@ -182,7 +179,7 @@ def test_no_coefficient_no_penalty_and_an_inactive_penalty_are_replay_to_the_bit
     ends = []
     for penalty, coefficient in ((None, 0.0), (None, 0.3), (forbidden, 0.0), (inactive, 0.3)):
         training = _begin(stream, backbone)
-        refine(training, PLAN, penalty=penalty, coefficient=coefficient)
+        refine(training, penalty=penalty, coefficient=coefficient)
         ends.append(_copies(training))
     assert all(_same(ends[0], other) for other in ends[1:])
 
@@ -194,8 +191,8 @@ def test_the_penalty_acts_and_is_told_which_replay_facts_are_in_the_batch(stream
         asked.append(replay)
         return _pull(entity, relation, replay)
 
-    plain = refine(_begin(stream), PLAN)
-    penalised = refine(_begin(stream), PLAN, penalty=watch, coefficient=1.0)
+    plain = refine(_begin(stream))
+    penalised = refine(_begin(stream), penalty=watch, coefficient=1.0)
     assert not torch.equal(plain.entity, penalised.entity)
     assert torch.equal(plain.relation[:3], penalised.relation[:3])
     assert sorted(np.concatenate(asked)) == sorted(list(range(15)) * 3)
@@ -208,9 +205,7 @@ def test_a_non_finite_loss_raises_before_the_step_and_says_where(stream: Stream)
     training = _begin(stream)
     last: list[dict[str, Tensor]] = []
     with pytest.raises(NonFiniteError, match="update 1, pass 2, batch 2 of 4"):
-        refine(
-            training, PLAN, penalty=explode, coefficient=1.0, on_step=lambda one, _: last.append(_copies(one))
-        )
+        refine(training, penalty=explode, coefficient=1.0, on_step=lambda one, _: last.append(_copies(one)))
     assert _same(training.tensors(), last[-1])
 
 
@@ -222,7 +217,7 @@ def test_weights_that_left_the_numbers_are_not_returned(stream: Stream) -> None:
             one.entity.data[-1, 0] = float("inf")
 
     with pytest.raises(NonFiniteError, match="after update 1"):
-        refine(training, PLAN, on_pass=spoil)
+        refine(training, on_pass=spoil)
 
 
 def _old_facts(stream: Stream, relation: int, m_relations: int) -> Update:
@@ -238,8 +233,8 @@ def test_an_update_without_anything_new_passes_through(stream: Stream, backbone:
     update = _old_facts(stream, 0, stream.relation_counts[0])
     start = _base(stream, backbone)
     model = grow(start, update, seed=2)
-    training = Training.begin(Replay(), model, update, PLAN)
-    final = refine(training, PLAN, penalty=_pull, coefficient=1.0)
+    training = Training.begin(Replay(PLAN), model, update)
+    final = refine(training, penalty=_pull, coefficient=1.0)
     assert training.cursor.step == 0
     assert torch.equal(final.entity, start.entity)
     assert torch.equal(final.relation, start.relation)
@@ -250,7 +245,7 @@ def test_a_new_relation_between_old_entities_is_trained_alone(stream: Stream, ba
     new = stream.relation_counts[0]
     update = _old_facts(stream, new, new + 1)
     start = grow(_base(stream, backbone), update, seed=2)
-    final = refine(Training.begin(Replay(), start, update, PLAN), PLAN)
+    final = refine(Training.begin(Replay(PLAN), start, update))
     assert torch.equal(final.entity, start.entity)
     assert torch.equal(final.relation[:new], start.relation[:new])
     assert not torch.equal(final.relation[new], start.relation[new])
@@ -259,18 +254,18 @@ def test_a_new_relation_between_old_entities_is_trained_alone(stream: Stream, ba
 def test_float32_models_train_in_float32(stream: Stream) -> None:
     update = _update(stream)
     base = base_model(COMPLEX, 4, update.n_old, update.m_old, seed=2, dtype=torch.float32)
-    final = refine(Training.begin(Replay(), grow(base, update, seed=2), update, PLAN), PLAN)
+    final = refine(Training.begin(Replay(PLAN), grow(base, update, seed=2), update))
     assert final.entity.dtype == final.relation.dtype == torch.float32
 
 
 class Anchored(Replay):
     """Trains every row, keeps them near where they were, and learns how near."""
 
-    def first_rows(self, update: Update) -> tuple[int, int]:
-        return 0, 0
+    def stages(self, update: Update) -> Iterator[Stage]:
+        yield Stage(self.plan_of(update), 0, 0)
 
-    def begin(self, update: Update, plan: Plan, backbone: Backbone, entity: Table, relation: Table) -> None:
-        super().begin(update, plan, backbone, entity, relation)
+    def begin(self, update: Update, stage: Stage, backbone: Backbone, entity: Table, relation: Table) -> None:
+        super().begin(update, stage, backbone, entity, relation)
         self.anchor = entity.data.clone()
         self.strength = torch.nn.Parameter(torch.zeros(1, 1, dtype=torch.float64))
         self.seen = 0
@@ -297,20 +292,20 @@ def test_a_host_may_train_all_rows_and_parameters_of_its_own(stream: Stream) -> 
     saved: list[tuple[dict[str, Tensor], Cursor]] = []
     update = _update(stream)
     start = grow(_base(stream, COMPLEX), update, seed=2)
-    host = Anchored()
-    training = Training.begin(host, start, update, PLAN)
-    final = refine(training, PLAN, on_step=lambda one, _: saved.append((_copies(one), replace(one.cursor))))
+    host = Anchored(PLAN)
+    training = Training.begin(host, start, update)
+    final = refine(training, on_step=lambda one, _: saved.append((_copies(one), replace(one.cursor))))
     assert host.seen == training.cursor.step
     assert (final.entity != start.entity).any(1).sum() > update.n_old
     assert host.strength.item() != 0.0
     for tensors, cursor in saved:
-        again = Training.restore(Anchored(), COMPLEX, update, PLAN, tensors=tensors, cursor=replace(cursor))
-        assert torch.equal(refine(again, PLAN).entity, final.entity)
+        again = Training.restore(Anchored(PLAN), COMPLEX, update, tensors=tensors, cursor=replace(cursor))
+        assert torch.equal(refine(again).entity, final.entity)
 
 
 def test_a_model_of_the_wrong_size_is_refused(stream: Stream) -> None:
     with pytest.raises(RunError, match="Grow the model first"):
-        Training.begin(Replay(), _base(stream, COMPLEX), _update(stream), PLAN)
+        Training.begin(Replay(PLAN), _base(stream, COMPLEX), _update(stream))
 
 
 @pytest.mark.parametrize(
@@ -328,19 +323,19 @@ def test_a_checkpoint_that_does_not_fit_is_refused(stream: Stream, name: str, va
     if value is not None:
         tensors[name] = value
     with pytest.raises(MeorError):
-        Training.restore(Replay(), COMPLEX, _update(stream), PLAN, tensors=tensors, cursor=Cursor(1))
+        Training.restore(Replay(PLAN), COMPLEX, _update(stream), tensors=tensors, cursor=Cursor(1))
 
 
 def test_a_cursor_of_another_update_or_version_is_refused(stream: Stream) -> None:
     tensors = _copies(_begin(stream))
     with pytest.raises(RunError, match="update 2"):
-        Training.restore(Replay(), COMPLEX, _update(stream), PLAN, tensors=tensors, cursor=Cursor(2))
+        Training.restore(Replay(PLAN), COMPLEX, _update(stream), tensors=tensors, cursor=Cursor(2))
     with pytest.raises(RunError, match="version"):
         Cursor.from_json({"update": 1})
 
 
 def test_a_cursor_survives_json_to_the_bit() -> None:
-    cursor = Cursor(1, 2, 3, 4, 0.1 + 0.2, 1, False, [(1, 1 / 3), (2, 0.1 + 0.2)])
+    cursor = Cursor(1, 5, 2, 3, 4, 0.1 + 0.2, 1, False, [(1, 1 / 3), (2, 0.1 + 0.2)])
     assert Cursor.from_json(json.loads(json.dumps(cursor.to_json()))) == cursor
 
 
@@ -357,8 +352,8 @@ def test_a_checkpoint_of_an_update_with_newcomers_and_no_new_relation_fits_in_a_
 ) -> None:
     update = Update.of(stream, 2, draw_buffer(stream, 2, seed=2, size=15))
     model = base_model(COMPLEX, 4, update.n_entities, update.m_relations, seed=2)
-    training = Training.begin(Replay(), model, update, PLAN)
-    refine(training, PLAN)
+    training = Training.begin(Replay(PLAN), model, update)
+    refine(training)
     save_file(training.tensors(), tmp_path / "training.safetensors")
     assert _same(load_file(tmp_path / "training.safetensors"), training.tensors())
 
@@ -369,7 +364,7 @@ def test_one_thread_and_two_end_with_the_same_bits(stream: Stream, backbone: Bac
     for threads in (1, 2):
         set_threads(threads)
         training = _begin(stream, backbone)
-        refine(training, PLAN)
+        refine(training)
         ends.append(_copies(training))
     assert _same(*ends)
 
@@ -394,5 +389,39 @@ def test_a_plan_that_never_validates_does_not_ask_for_it(stream: Stream) -> None
         raise AssertionError("validate_every is 0")
 
     training = _begin(stream, plan=plan)
-    refine(training, plan, validate=forbidden)
+    refine(training, validate=forbidden)
     assert training.cursor.validations == []
+
+
+class TwoStages(Replay):
+    """New rows first, with a fresh Adam; then every row, for another number of passes."""
+
+    def stages(self, update: Update) -> Iterator[Stage]:
+        yield Stage(self.plan, update.n_old, update.m_old)
+        yield Stage(replace(self.plan, passes=2, learning_rate=1e-3), 0, 0)
+
+
+def test_stages_follow_each_other_and_a_stopped_one_goes_on(stream: Stream) -> None:
+    plan = replace(PLAN, validate_every=1)
+    update = _update(stream)
+    start = grow(_base(stream, COMPLEX), update, seed=2)
+    saved: list[tuple[dict[str, Tensor], str, Tensor]] = []
+
+    def save(now: Training, _: float | None) -> None:
+        saved.append((_copies(now), json.dumps(now.cursor.to_json()), now.entity.data.clone()))
+
+    training = Training.begin(TwoStages(plan), start, update)
+    final = refine(training, validate=_shifting_mrr(), on_step=save, on_pass=save)
+    stage = [json.loads(cursor)["stage"] for _, cursor, _ in saved]
+    assert set(stage) == {0, 1}
+    assert training.cursor.step == (3 + 2) * len(training.host.steps(0))
+    first, last = (max(at for at, one in enumerate(stage) if one == number) for number in (0, 1))
+    assert torch.equal(saved[first][2][: update.n_old], start.entity[: update.n_old])
+    assert not torch.equal(saved[last][2][: update.n_old], start.entity[: update.n_old])
+    assert TwoStages(plan).first_rows(update) == (0, 0)
+    for tensors, cursor, _ in saved:
+        again = Training.restore(
+            TwoStages(plan), COMPLEX, update, tensors=tensors, cursor=Cursor.from_json(json.loads(cursor))
+        )
+        assert torch.equal(refine(again, validate=_shifting_mrr()).entity, final.entity)
+        assert again.cursor == training.cursor

@@ -33,8 +33,7 @@ from meor.evaluation.groups import read_groups
 from meor.evaluation.groups import to_json as groups_json
 from meor.evaluation.published import published
 from meor.evaluation.ranks_file import ranks_bytes
-from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, update_name, vocabulary_bytes
-from meor.run.state import unfinished
+from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, unfinished, update_name, vocabulary_bytes
 from meor.storage.disk import Disk, replace_folder
 from meor.storage.json_file import to_json
 from meor.stream.registry import open_stream

@@ -12,8 +12,7 @@ import numpy as np
 from meor.errors import InputError
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.rank import Ranks
-from meor.run.layout import ENDPOINTS, RANKS, update_name
-from meor.run.state import unfinished
+from meor.run.layout import ENDPOINTS, RANKS, unfinished, update_name
 from meor.run.view import RunView
 from meor.typing import Split
 

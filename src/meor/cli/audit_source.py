@@ -13,8 +13,7 @@ from meor.evaluation.external import load_external
 from meor.heap import give_memory_back
 from meor.methods import METHODS
 from meor.run.config import Config
-from meor.run.layout import MODEL, VOCABULARY, update_name
-from meor.run.state import unfinished
+from meor.run.layout import MODEL, VOCABULARY, unfinished, update_name
 from meor.run.view import RunView
 from meor.storage.disk import sha256_of
 from meor.stream.registry import open_stream, recorded_place

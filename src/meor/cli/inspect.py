@@ -23,7 +23,6 @@ from meor.escape import LONGEST, terminal
 from meor.methods.comparison import sample_records
 from meor.methods.records import Records, penalty_records
 from meor.methods.scale import POOLS
-from meor.run.prepare import buffer_of
 from meor.run.records_file import comparison_of
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
@@ -58,7 +57,7 @@ def command(
             remedy=f"Choose one of {there}" if there else f"Go on with `meor resume {run}`",
         )
     stream, model = view.stream(data_dir), view.model(update)
-    comparison = comparison_of(view.config, stream, update, buffer_of(view.config, stream, update).fact)
+    comparison = comparison_of(view.config, stream, update)
     found = penalty_records(comparison, model)
     chosen = sample_records(comparison.cohort, records)
     if as_json:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.text import Text
 
 from meor.escape import terminal
-from meor.run.watch import Watcher
+from meor.run.trainer import Watcher
 
 PLAIN_SECONDS = 10.0
 _PHASES = {

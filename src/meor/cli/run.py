@@ -19,9 +19,9 @@ from meor.errors import ConfigError
 from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
 from meor.evaluation.budget import parse_bytes
 from meor.run.config import Config
-from meor.run.method import CONTROL
-from meor.run.runner import Resources
+from meor.run.control import CONTROL
 from meor.run.session import start
+from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.stream.registry import WORLD, find_entry
 from meor.stream.sample import sample_note

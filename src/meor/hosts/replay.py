@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
-from torch import Tensor
 
-from meor.backbone.base import Backbone
 from meor.random import Address, generator
-from meor.training.base import Host, Plan, Step, Update
-from meor.training.loss import Batch, Table, link_loss
+from meor.training.host import Host, Plan, Stage, Step, Update
+from meor.training.loss import Batch
 from meor.training.negatives import Negatives, draw_negatives
 from meor.typing import Facts, Ids
 
@@ -20,22 +19,15 @@ class Replay(Host):
 
     name = "replay"
 
-    def first_rows(self, update: Update) -> tuple[int, int]:
-        return update.n_old, update.m_old
-
-    def begin(self, update: Update, plan: Plan, backbone: Backbone, entity: Table, relation: Table) -> None:
-        self.update, self.plan, self.backbone = update, plan, backbone
-        self.entity, self.relation = entity, relation
+    def stages(self, update: Update) -> Iterator[Stage]:
+        yield Stage(self.plan_of(update), update.n_old, update.m_old)
 
     def steps(self, pass_number: int) -> ReplayPass:
-        return ReplayPass(self.update, self.plan, pass_number)
-
-    def loss(self, batch: Batch) -> Tensor:
-        return link_loss(self.backbone, self.entity, self.relation, batch)
+        return ReplayPass(self.update, self.stage.plan, pass_number)
 
 
 class ReplayPass:
-    """Blocks of current facts, each with an even slice of the buffer: every fact once a pass."""
+    """Blocks of current facts, each with an even slice of the buffer: every fact once per pass."""
 
     def __init__(self, update: Update, plan: Plan, pass_number: int):
         at = (plan.seed, update.number, pass_number)

@@ -32,6 +32,7 @@ class Method:
         return self.short or self.label
 
 
+NONE = "replay"
 METHODS: dict[str, Method] = {}
 """By name, in the order of tables and marks."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from meor.methods import METHODS, is_penalized
-from meor.methods.balance import ENOUGH, RECORDS
 from meor.methods.calibration_grid import MARGIN
+from meor.methods.coefficient import ENOUGH, RECORDS
 from meor.report.page import Terms
 from meor.report.study_data import StudyData
 from meor.report.words import number

@@ -14,8 +14,7 @@ from meor.report.evidence import Evidence, gather
 from meor.report.page import Block, Prose, Section, Template
 from meor.report.record import RecordView, Summary, levels, record, summaries
 from meor.report.words import clipped_path, count, number, plural, share, without_places
-from meor.run.prepare import host_of
-from meor.run.unlearned import remarks
+from meor.run.prepare import host_of, remarks
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 

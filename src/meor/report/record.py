@@ -21,7 +21,6 @@ from meor.methods.records import penalty_records
 from meor.report.drawings import ExcessDrawing, Levels, Strip
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
-from meor.run.prepare import buffer_of
 from meor.run.records_file import comparison_of
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
@@ -153,7 +152,7 @@ def _strip(name: str, gap: Floats, ids: Ids, comparison: Comparison, tone: str) 
 
 
 def _comparison(config: Config, stream: Stream, update: int) -> Comparison:
-    return comparison_of(config, stream, update, buffer_of(config, stream, update).fact)
+    return comparison_of(config, stream, update)
 
 
 def _rows(view: RunView, update: int) -> dict[str, Any] | None:

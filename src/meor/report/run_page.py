@@ -23,9 +23,8 @@ from meor.report.words import (
     share,
 )
 from meor.run.config import PLACES, Config
-from meor.run.layout import ENDPOINTS
-from meor.run.method import CONTROL
-from meor.run.state import state_of
+from meor.run.control import CONTROL
+from meor.run.layout import ENDPOINTS, state_of
 from meor.run.view import RunView
 from meor.stream.sample import sample_note
 

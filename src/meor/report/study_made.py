@@ -7,8 +7,8 @@ from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from meor.escape import shell, shell_words
-from meor.methods.balance import ENOUGH
 from meor.methods.calibration_grid import MARGIN
+from meor.methods.coefficient import ENOUGH
 from meor.report.glossary import agreement
 from meor.report.page import Block, Cell, Column, Commands, Prose, Section, Table
 from meor.report.paper_beside import beside_paper

@@ -10,30 +10,28 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from meor.errors import ConfigError
 from meor.run.explain import explain
-from meor.run.presets import PRESETS, STREAMS
+from meor.run.settings import (
+    PRESETS,
+    STREAMS,
+    Base,
+    BaseModelFiles,
+    Evaluation,
+    HostChoice,
+    Method,
+    PenaltySettings,
+    Positive,
+    Refine,
+    Section,
+    Weight,
+    known_backbone,
+)
 from meor.storage.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
-from meor.stream.sample import ALL
-
-Positive = Annotated[int, Field(ge=1)]
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-SideName = Literal["head", "tail"]
-SplitName = Literal["train", "valid", "test"]
 
 SHOWN = 200
 """Letters of a `--set` that an error repeats."""
@@ -42,123 +40,14 @@ PLACES = ("stream", "data_dir", "duplicates", "base_model")
 """Settings that say where inputs lie; the fingerprint holds the hash of what was found there instead."""
 
 
-def _several(value: Any) -> Any:
-    """`split: test` means the same as `split: [test]`."""
-    return [value] if isinstance(value, str) else value
-
-
-def _backbone(value: Any) -> Any:
-    from meor.backbone import BACKBONES  # a fourth backbone is one line there and none here
-
-    if isinstance(value, str) and value not in BACKBONES:
-        raise ValueError(f"is not one of {', '.join(BACKBONES)}")
-    return value
-
-
-def _method(value: Any) -> Any:
-    from meor.methods import METHODS
-
-    if isinstance(value, str) and value not in METHODS:
-        raise ValueError(f"is not one of {', '.join(METHODS)}")
-    return value
-
-
-Method = Annotated[str, BeforeValidator(_method)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class BaseModelFiles(Section):
-    """Embeddings made elsewhere, which stand in for base training."""
-
-    entity: str
-    relation: str | None = None
-    vocabulary: str | None = None
-
-
-class Base(Section):
-    """Training on snapshot 0 (decisions 12 to 15)."""
-
-    epochs: Positive = 200
-    learning_rate: Rate = 1e-4
-    batch: Positive = 2048
-    negatives: Positive = 10
-    validate_every: Positive = 10
-    patience: Positive = 3
-    init_std: Rate = 0.05
-
-
-class Refine(Section):
-    """Training on each update (decisions 16 to 21)."""
-
-    learning_rate: Rate
-    passes: Positive
-    batch: Positive = 2048
-    negatives: Positive = 10
-    order: Literal["file", "permuted"]
-    newcomer_init: Literal["base", "matched", "neighbours", "schema"]
-    replay_size: Annotated[int, Field(ge=0)] = 2048
-    replay_negatives: Literal["current", "old"] = "current"
-    buffer: Literal["uniform", "reservoir"] = "uniform"
-
-
-class PenaltySettings(Section):
-    """Scale, matching and aggregate (decisions 23 to 33)."""
-
-    beta: Rate = 5.0
-    draws: Positive = 4
-    scale_sample: Positive = 256
-    mad_weight: Weight = 0.1
-    epsilon: Rate = 1e-8
-    signature: Literal["all", "role"] = "all"
-    detach_reference: bool = False
-
-
-class Evaluation(Section):
-    """What is ranked, and against which positives (decisions 6 to 9)."""
-
-    split: Annotated[tuple[Literal["test", "valid"], ...], BeforeValidator(_several)] = Field(
-        default=("test",), min_length=1
-    )
-    updates: tuple[Positive, ...] | None = None
-    sides: Annotated[tuple[SideName, ...], BeforeValidator(_several)] = Field(
-        default=("head", "tail"), min_length=1
-    )
-    filter_splits: Annotated[tuple[SplitName, ...], BeforeValidator(_several)] = ("train", "valid", "test")
-    sample: Annotated[int, Field(ge=0, strict=True)] = ALL  # facts of a snapshot that are ranked at most
-
-    @model_validator(mode="after")
-    def _nothing_twice(self) -> Self:
-        for name in ("split", "updates", "sides", "filter_splits"):
-            values = getattr(self, name)
-            if values is not None and len(set(values)) < len(values):
-                raise ValueError(f"{name} names something twice")
-        return self
-
-    @property
-    def selection_filter(self) -> tuple[SplitName, ...]:
-        """By whose positives whatever selects is filtered: never by those of test facts (decision 15)."""
-        return tuple(name for name in self.filter_splits if name != "test")
-
-    @model_serializer(mode="wrap")
-    def _say_only_what_is_sampled(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Runs that rank everything keep the hash and the bytes they had before there was a sample.
-        found: dict[str, Any] = dump(self)
-        if self.sample == ALL:
-            found.pop("sample", None)
-        return found
-
-
 class Config(Section):
     """Every setting of a run, resolved: defaults, then the preset, then what was given."""
 
     stream: str = "world"
     data_dir: str | None = None
     duplicates: Literal["error", "drop"] = "error"
-    backbone: Annotated[str, BeforeValidator(_backbone)] = "complex"
-    host: Literal["replay"] = "replay"
+    backbone: Annotated[str, BeforeValidator(known_backbone)] = "complex"
+    host: HostChoice = Field(default="replay", validate_default=True)  # type: ignore[assignment]
     method: Method = "replay"
     preset: Literal["paper", "practical"] = "practical"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -201,7 +90,7 @@ class Config(Section):
         try:
             return cls.model_validate(dict(given))
         except ValidationError as error:
-            raise explain(error, cls, path=path, lines=lines or {}) from None
+            raise explain(error, cls, path=path, lines=lines) from None
 
     @classmethod
     def load(cls, path: Path) -> Config:
@@ -220,6 +109,8 @@ class Config(Section):
             if value is not None:
                 given[key] = value
                 lines.pop(key, None)
+        if isinstance(given.get("host"), str):  # so that `--set host.name_of_setting=...` finds a group
+            given["host"] = {"name": given["host"]}
         for text in sets:
             key, value = _parse_set(text)
             _place(given, key.split("."), value, text)
@@ -247,7 +138,7 @@ class Config(Section):
 
     def base_fingerprint(self, prefix_hash: str, versions: Mapping[str, str]) -> str:
         """What determines the base model: runs that agree on it share one."""
-        shared = self.model_dump(mode="json", include={"backbone", "seed", "dim", "dtype", "base"})
+        shared = self.model_dump(mode="json", include={"backbone", "host", "seed", "dim", "dtype", "base"})
         shared["filter_splits"] = self.evaluation.selection_filter  # stopping is judged by them
         return _digest({**shared, "prefix_hash": prefix_hash, "versions": dict(versions)})
 

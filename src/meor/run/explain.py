@@ -18,22 +18,28 @@ Location = tuple[int | str, ...]
 
 
 def explain(
-    error: ValidationError, model: type[BaseModel], *, path: Path | None, lines: Mapping[str, int]
+    error: ValidationError,
+    model: type[BaseModel],
+    *,
+    path: Path | None = None,
+    lines: Mapping[str, int] | None = None,
+    within: str = "",
 ) -> ConfigError:
-    """The first problem with its remedy; further ones are counted."""
+    """The first problem with its remedy; further ones are counted. `within` names the group of settings."""
     problems = error.errors(include_url=False, include_context=True)
     first = problems[0]
-    problem, remedy = _sentence(first, model)
+    problem, remedy = _sentence(first, model, within)
     if len(problems) > 1:
         problem += f" (and {len(problems) - 1} more)"
+    lines = lines or {}
     line = lines.get(_dotted(first["loc"]))
     from_file = path if line is not None or not lines else None
     return ConfigError(problem, remedy=remedy, path=from_file, line=line)
 
 
-def _sentence(problem: ErrorDetails, model: type[BaseModel]) -> tuple[str, str]:
+def _sentence(problem: ErrorDetails, model: type[BaseModel], within: str) -> tuple[str, str]:
     where, kind = problem["loc"], problem["type"]
-    name = _dotted(where)
+    name = within + _dotted(where)
     if kind == "extra_forbidden":
         return f"there is no setting {name}", _nearest_setting(where, model)
     value = _short(problem.get("input"))

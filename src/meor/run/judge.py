@@ -15,7 +15,7 @@ from meor.run.config import Config
 from meor.run.folder import RunFolder
 from meor.run.layout import RANKS, update_name
 from meor.stream.snapshot import Stream
-from meor.training.base import Host, Update
+from meor.training.host import Host, Update
 from meor.typing import Side, Split
 
 BySplit = Mapping[Split, tuple[Ranks, ...]]

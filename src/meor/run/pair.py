@@ -16,12 +16,11 @@ from meor.run.base_store import BaseStore, StoredBase, Wanted
 from meor.run.config import Config
 from meor.run.folder import RunFolder
 from meor.run.layout import MODEL, update_name, versions
-from meor.run.prepare import buffer_of, grown, host_of, pack_model, refine_plan
+from meor.run.prepare import grown, host_of, pack_model, update_of
+from meor.run.trainer import Trainer
 from meor.run.view import RunView, model_from
-from meor.run.watch import Watcher
 from meor.stream.snapshot import Stream
-from meor.training.base import Update
-from meor.training.refine import Training, refine
+from meor.training.training import Training
 
 UNSHARED = frozenset({"method", "coefficient", "coefficient_from", "coefficient_rule"})
 """Settings in which the runs of a pair may differ."""
@@ -37,7 +36,7 @@ class Pair:
     given: Path | None  # a finished replay run of the pair, read instead of trained again
     store: BaseStore
     committed: Callable[[int], Model]  # this run's own models, replay's as long as nothing is decided
-    watcher: Watcher
+    trainer: Trainer
 
     def run(self) -> RunView:
         assert self.given is not None  # noqa: S101  (asked only where it is given)
@@ -69,10 +68,7 @@ class Pair:
         return model_from(stored.model, self.store.folder / key, self.config.backbone)
 
     def _trained(self, number: int) -> Model:
-        """An update as replay. Not checkpointed: its place among the checkpoints belongs to the real one."""
-        update = Update.of(self.stream, number, buffer_of(self.config, self.stream, number))
-        plan, host = refine_plan(self.config), host_of(self.config)
+        """An update without a penalty."""
+        update = update_of(self.config, self.stream, number)
         start = grown(self.config, self.committed(number - 1), update, self.committed(0))
-        training = Training.begin(host, start, update, plan)
-        self.watcher.phase("balance", number, done=0, total=plan.passes * len(host.steps(0)))
-        return refine(training, plan, on_step=lambda now, loss: self.watcher.step(now.cursor.step, loss))
+        return self.trainer.probe(Training.begin(host_of(self.config), start, update))

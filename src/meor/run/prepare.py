@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,14 @@ from meor.storage.tensors import pack_tensors
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
-from meor.training.base import Host, Plan, Update
-from meor.training.buffer import Buffer, draw_buffer
+from meor.training.buffer import draw_buffer
+from meor.training.host import Host, Plan, Update
 from meor.training.initialise import grow
 from meor.typing import Side, Split
 
 
 def host_of(config: Config) -> Host:
-    return HOSTS[config.host]()
+    return HOSTS[config.host.name](refine_plan(config), base=base_plan(config), settings=config.host)
 
 
 def dtype_of(config: Config) -> torch.dtype:
@@ -60,9 +61,11 @@ def refine_plan(config: Config) -> Plan:
     )
 
 
-def buffer_of(config: Config, stream: Stream, update: int) -> Buffer:
+def update_of(config: Config, stream: Stream, number: int) -> Update:
+    """An update with its replay buffer; 0 is the base, which has none."""
     refine = config.refine
-    return draw_buffer(stream, update, seed=config.seed, size=refine.replay_size, policy=refine.buffer)
+    buffer = draw_buffer(stream, number, seed=config.seed, size=refine.replay_size, policy=refine.buffer)
+    return Update.of(stream, number, buffer)
 
 
 def grown(config: Config, model: Model, update: Update, base: Model) -> Model:
@@ -157,3 +160,64 @@ def _try_memory(config: Config, stream: Stream, memory: int) -> None:
     nothing = np.empty((0, 3), dtype=np.int64)
     asked = Occurrences(0, Side.TAIL, nothing, nothing[:, 0], nothing[:, 0].astype(np.int8))
     rank(model, asked, EvaluationFilter.from_facts(nothing, m), n, n, memory=memory)
+
+
+NAMED = 5
+"""Updates that a remark names; the others are counted."""
+
+
+def remarks(stream: Stream, host: Host) -> list[str]:
+    """A sentence on updates that admit no entity, and one on facts that meet only frozen rows."""
+    updates = [Update.of(stream, number) for number in stream.updates]
+    return [*_quiet(updates), *_frozen(updates, host)]
+
+
+def unlearned(update: Update, host: Host) -> int:
+    """Facts of an update whose head, relation and tail are all rows that the host leaves as they are."""
+    entity, relation = host.first_rows(update)
+    head, of, tail = update.train.T
+    return int(np.count_nonzero((head < entity) & (of < relation) & (tail < entity)))
+
+
+def _quiet(updates: Sequence[Update]) -> list[str]:
+    quiet = [update.number for update in updates if update.n_entities == update.n_old]
+    if not quiet:
+        return []
+    one = len(quiet) == 1
+    return [
+        f"{'update' if one else 'updates'} {_listed([str(number) for number in quiet])} "
+        f"{'admits' if one else 'admit'} no entity: no answer can lose rank to a newcomer there, and A_TN "
+        "and A_QN have no query."
+    ]
+
+
+def _frozen(updates: Sequence[Update], host: Host) -> list[str]:
+    missed = {update.number: missed for update in updates if (missed := unlearned(update, host))}
+    if not missed:
+        return []
+    total = sum(missed.values())
+    facts, are = ("fact", "is") if total == 1 else ("facts", "are")
+    return [
+        f"old rows are frozen under host {host.name}, so {total:,} {facts} between known entities "
+        f"({_places(missed)}) {are} recorded but not learned; {_others(updates, missed)}."
+    ]
+
+
+def _places(missed: Mapping[int, int]) -> str:
+    return _listed([f"{missed[number]:,} at update {number}" for number in missed])
+
+
+def _others(updates: Sequence[Update], missed: Mapping[int, int]) -> str:
+    """Which registered hosts would learn all of them."""
+    affected = [update for update in updates if update.number in missed]
+    able = [name for name, kind in HOSTS.items() if not any(unlearned(update, kind()) for update in affected)]
+    if not able:
+        return f"none of the registered hosts ({', '.join(HOSTS)}) moves old rows"
+    return f"{_listed(able)} would learn them (--host)"
+
+
+def _listed(words: Sequence[str]) -> str:
+    shown = list(words[:NAMED])
+    if len(words) > NAMED:
+        shown.append(f"{len(words) - NAMED} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -13,10 +13,11 @@ from meor.methods.records import Records
 from meor.methods.variants import MEOR, Variant
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
+from meor.run.prepare import update_of
 from meor.run.view import RunView
 from meor.storage.table_file import column, table_bytes, table_of
 from meor.stream.snapshot import Stream
-from meor.typing import SIDES, Facts
+from meor.typing import SIDES
 
 
 def variant_of(method: str) -> Variant:
@@ -24,7 +25,7 @@ def variant_of(method: str) -> Variant:
     return penalties().get(method, MEOR)
 
 
-def comparison_of(config: Config, stream: Stream, update: int, fact: Facts) -> Comparison:
+def comparison_of(config: Config, stream: Stream, update: int) -> Comparison:
     """Who is compared with whom in a run: the seed is the address, so a pair shares every id."""
     chosen = config.penalty
     settings = Settings(
@@ -36,6 +37,7 @@ def comparison_of(config: Config, stream: Stream, update: int, fact: Facts) -> C
         epsilon=chosen.epsilon,
         detach_reference=chosen.detach_reference,
     )
+    fact = update_of(config, stream, update).replay.fact
     return Comparison.build(
         stream, update, fact, run=config.seed, variant=variant_of(config.method), settings=settings
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +11,27 @@ from typing import Any
 
 import torch
 
-from meor.errors import Interrupted, MeorError, RunError, is_interrupt
+from meor.errors import ConfigError, Interrupted, MeorError, NonFiniteError, RunError, is_interrupt
+from meor.evaluation.overall import note, overall
+from meor.methods import NONE
+from meor.methods.coefficient import (
+    MULTIPLES,
+    TRIAL_SEED_OFFSET,
+    Balance,
+    Candidate,
+    best_multiple,
+    end_of_grid,
+    goes_on,
+)
+from meor.run.base_store import default_cache
 from meor.run.config import Config
 from meor.run.folder import RunFolder, make_free
 from meor.run.layout import ENDPOINTS, LOG, VOCABULARY, is_run, vocabulary_bytes
-from meor.run.prepare import check, content_of, given_base, host_of, with_width
-from meor.run.runner import Resources, Runner
-from meor.run.unlearned import remarks
+from meor.run.prepare import check, content_of, given_base, host_of, remarks, with_width
+from meor.run.runner import Runner
+from meor.run.trainer import Resources, Watcher
 from meor.run.view import RunView
-from meor.run.watch import Watcher
-from meor.storage.disk import Disk
+from meor.storage.disk import Disk, explained
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
 from meor.threads import set_threads
@@ -49,29 +60,13 @@ def start(
     use_threads(resources.threads)
     make_free(out, force=force)
     with _resumable(out):
-        return _begun(config, out, stream, config_hash, resources, watcher, disk)
-
-
-def _begun(
-    config: Config,
-    out: Path,
-    stream: Stream,
-    config_hash: str,
-    resources: Resources,
-    watcher: Watcher,
-    disk: Disk | None,
-) -> dict[str, Any]:
-    folder = RunFolder.begin(out, config, stream, config_hash, threads=resources.threads, disk=disk)
-    try:
-        folder.log("started", config_hash=config_hash, stream=stream.name, threads=resources.threads)
-        for remark in remarks(stream, host_of(config)):
-            watcher.say(remark)
-            folder.log("warning", text=remark)
-        return Runner(folder, config, stream, resources, watcher, _trial(stream, resources, watcher)).run(
-            resumed=False
-        )
-    finally:
-        folder.release()
+        begun = RunFolder.begin(out, config, stream, config_hash, threads=resources.threads, disk=disk)
+        with _released(begun) as folder:
+            folder.log("started", config_hash=config_hash, stream=stream.name, threads=resources.threads)
+            for remark in remarks(stream, host_of(config)):
+                watcher.say(remark)
+                folder.log("warning", text=remark)
+            return _conduct(Runner(folder, config, stream, resources, watcher), resumed=False)
 
 
 def resume(
@@ -85,31 +80,7 @@ def resume(
 ) -> dict[str, Any]:
     """Go on with a run to the same bytes; one that is complete and undamaged is left as it is."""
     resources, watcher = resources or Resources(), watcher or Watcher()
-    with _resumable(path):
-        return _taken(path, stream, data_dir, resources, watcher, disk)
-
-
-@contextmanager
-def _resumable(path: Path) -> Iterator[None]:
-    """Ctrl-C in here says how to go on, wherever it struck; nothing to go on with, and it does not."""
-    try:
-        yield
-    except BaseException as error:
-        if is_interrupt(error) and is_run(path):
-            raise Interrupted(f"go on with: meor resume {shlex.quote(str(path))}") from error
-        raise
-
-
-def _taken(
-    path: Path,
-    stream: Stream | None,
-    data_dir: Path | None,
-    resources: Resources,
-    watcher: Watcher,
-    disk: Disk | None,
-) -> dict[str, Any]:
-    folder = RunFolder.take(path, disk=disk)
-    try:
+    with _resumable(path), _released(RunFolder.take(path, disk=disk)) as folder:
         view = RunView.open(path)
         intact = all(view.files.problem(name) is None for name in view.manifest["sha256"])
         if view.complete and intact:
@@ -125,11 +96,26 @@ def _taken(
             )
         use_threads(resources.threads)
         _mend(folder, stream, watcher)
-        return Runner(folder, config, stream, resources, watcher, _trial(stream, resources, watcher)).run(
-            resumed=True
-        )
+        return _conduct(Runner(folder, config, stream, resources, watcher), resumed=True)
+
+
+@contextmanager
+def _released(folder: RunFolder) -> Iterator[RunFolder]:
+    try:
+        yield folder
     finally:
         folder.release()
+
+
+@contextmanager
+def _resumable(path: Path) -> Iterator[None]:
+    """Ctrl-C in here says how to go on, wherever it struck; nothing to go on with, and it does not."""
+    try:
+        yield
+    except BaseException as error:
+        if is_interrupt(error) and is_run(path):
+            raise Interrupted(f"go on with: meor resume {shlex.quote(str(path))}") from error
+        raise
 
 
 def _mend(folder: RunFolder, stream: Stream, watcher: Watcher) -> None:
@@ -149,19 +135,63 @@ def _mend(folder: RunFolder, stream: Stream, watcher: Watcher) -> None:
         folder.commit_result(VOCABULARY, vocabulary_bytes(stream))
 
 
-def _trial(
-    stream: Stream, resources: Resources, watcher: Watcher
-) -> Callable[[Config, Path], dict[str, Any]]:
+def _conduct(runner: Runner, *, resumed: bool) -> dict[str, Any]:
+    """To the end. Where the coefficient is to be validated, trial runs are made once it is balanced."""
+    runner.begin(resumed=resumed)
+    while (waiting := runner.advance()) is not None:
+        runner.decide(waiting, *_validated(runner, waiting))
+    return runner.endpoints
+
+
+def _validated(runner: Runner, balance: Balance) -> tuple[float, list[Candidate]]:
+    """The multiple of a balanced coefficient (decision 34), tried in runs of another seed.
+
+    They rank validation facts only, and lie beside the stored bases: an interrupted choice goes on.
+    """
+    resources, config = runner.resources, runner.config
+    folder = (resources.cache or default_cache()) / "trials" / runner.folder.manifest["config_hash"]
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    aside = {"seed": config.seed + TRIAL_SEED_OFFSET, "coefficient_rule": "balance"}
+    selection = config.for_selection().model_copy(update={**aside, "coefficient_from": balance.update})
+
+    def tried(name: str, **changes: Any) -> tuple[float, float]:
+        found = _trial(selection.model_copy(update=changes), folder / name, runner)
+        cells = {key: overall(found["valid"][key]) for key in ("H_cur", "A_TN")}
+        values = {key: each.value for key, each in cells.items() if each.value is not None}
+        if missing := [key for key in cells if key not in values]:
+            raise ConfigError(
+                f"coefficient_rule validated judges by validation facts, and none of {config.stream} has a "
+                f"place in {missing[0]}",
+                remedy="Choose the rule balance, or give a coefficient",
+            )
+        told = ", ".join(f"{key} {value:.4f}{cells[key].mark}" for key, value in values.items())
+        footnote = note(cells.items())
+        runner.say(f"trial {name}: validation {told}" + (f" ({footnote.rstrip('.')})" if footnote else ""))
+        return values["H_cur"], values["A_TN"]
+
+    unregularised = Candidate(0.0, *tried(NONE, method=NONE, coefficient=None))
+    candidates: list[Candidate] = []
+    while goes_on(candidates):
+        multiple = MULTIPLES[len(candidates)]
+        try:
+            values = tried(f"{config.method}-{multiple:g}", coefficient=multiple * balance.coefficient)
+        except NonFiniteError as error:
+            runner.say(f"multiples from {multiple:g} on are not tried: {error}")
+            break
+        candidates.append(Candidate.against(unregularised, multiple, *values))
+    chosen = best_multiple(candidates)
+    if told := end_of_grid(chosen, candidates):
+        runner.say(f"{config.method} takes {told}")
+    return chosen, candidates
+
+
+def _trial(config: Config, path: Path, runner: Runner) -> dict[str, Any]:
     """A run made aside, or what is left of one brought to its end."""
-
-    aside = replace(resources, replay=None)
-
-    def trial(config: Config, path: Path) -> dict[str, Any]:
-        if is_run(path) and _can_go_on(config, stream, path, watcher):
-            return resume(path, stream=stream, resources=aside)
-        return start(config, path, stream=stream, resources=aside, force=True)
-
-    return trial
+    aside, stream = replace(runner.resources, replay=None), runner.stream
+    if is_run(path) and _can_go_on(config, stream, path, runner.watcher):
+        return resume(path, stream=stream, resources=aside)
+    return start(config, path, stream=stream, resources=aside, force=True)
 
 
 def _can_go_on(config: Config, stream: Stream, path: Path, watcher: Watcher) -> bool:

@@ -19,8 +19,8 @@ from meor.methods import is_penalized
 from meor.run.config import Config
 from meor.run.layout import is_run
 from meor.run.records_file import active_share
-from meor.run.runner import Resources
 from meor.run.session import resume, start
+from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.storage.disk import Disk
 from meor.stream.registry import open_stream

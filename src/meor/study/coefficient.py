@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import MeorError
-from meor.methods.balance import Balance, most_telling
-from meor.run.method import balanced
+from meor.methods.coefficient import Balance, most_telling
+from meor.run.control import balanced
 from meor.run.view import RunView
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import read_sealed, sealed

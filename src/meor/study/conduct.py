@@ -14,7 +14,7 @@ from pathlib import Path
 
 from meor.errors import MeorError, StudyError
 from meor.evaluation.rank import DEFAULT_MEMORY
-from meor.run.validated import end_of_grid
+from meor.methods.coefficient import end_of_grid
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import to_json
 from meor.stream.registry import check_there

@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from meor.methods import METHODS, is_penalized
+from meor.methods.coefficient import ALWAYS, MULTIPLES
 from meor.methods.comparison import sample_records
 from meor.run.config import Config
 from meor.run.layout import LOG, MODEL, update_name
 from meor.run.pair import UNSHARED
-from meor.run.prepare import buffer_of, grown, host_of, refine_plan
+from meor.run.prepare import grown, host_of, update_of
 from meor.run.records_file import comparison_of
-from meor.run.validated import ALWAYS, MULTIPLES
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.plan import BALANCE, VALIDATED, Study, folder_name
 from meor.study.rows import Group
-from meor.training.base import Update
+from meor.training.host import Update
 from meor.training.initialise import rows_sha256
 from meor.training.training import Training
 
@@ -170,13 +170,13 @@ def input_hash(view: RunView, stream: Stream) -> str:
     digest = hashlib.sha256(json.dumps(shared, sort_keys=True, allow_nan=False).encode())
     digest.update(stream.content_hash().encode())
     digest.update(view.manifest["sha256"][f"{update_name(0)}/{MODEL}"].encode())
-    host, plan, rows = host_of(config), refine_plan(config), _initial_rows(view)
+    host, rows = host_of(config), _initial_rows(view)
     for number in stream.updates:
-        update = Update.of(stream, number, buffer_of(config, stream, number))
+        update = update_of(config, stream, number)
         digest.update(np.ascontiguousarray(update.replay.fact).tobytes())
         digest.update((rows.get(number) or _made_again(view, update)).encode())
-        Training.begin(host, view.model(number), update, plan)
-        for pass_number in range(plan.passes):
+        Training.begin(host, view.model(number), update)
+        for pass_number in range(host.stage.plan.passes):
             steps = host.steps(pass_number)
             for index in range(len(steps)):
                 step = steps[index]
@@ -211,7 +211,7 @@ def reference_hash(view: RunView, stream: Stream) -> str | None:
         return None
     digest = hashlib.sha256()
     for update in stream.updates:
-        references = comparison_of(config, stream, update, buffer_of(config, stream, update).fact).references
+        references = comparison_of(config, stream, update).references
         cohort = references.cohort
         drawn = references.draw(sample_records(cohort, HASHED)).id
         for part in (cohort.n_newcomers, cohort.n_pool, cohort.scale, drawn):

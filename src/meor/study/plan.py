@@ -21,9 +21,10 @@ from pydantic import (
 from meor.errors import ConfigError
 from meor.escape import file_name
 from meor.methods import is_penalized
-from meor.run.config import Config, Method
+from meor.methods.coefficient import TRIAL_SEED_OFFSET
+from meor.run.config import Config
 from meor.run.explain import explain
-from meor.run.validated import TRIAL_SEED_OFFSET
+from meor.run.settings import Method
 from meor.storage.yaml_file import read_yaml, to_yaml
 
 PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meor.errors import StudyError
-from meor.run.validated import MULTIPLES, Candidate, best_multiple, goes_on
+from meor.methods.coefficient import MULTIPLES, Candidate, best_multiple, goes_on
 from meor.study.rows import Group, Row
 
 

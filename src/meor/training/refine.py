@@ -1,7 +1,6 @@
 """THE training loop: base training and refinement are the same loop on different rows.
 
-    training = Training.begin(Replay(), model, Update.of(stream, 1, buffer), plan)
-    model = refine(training, plan)
+    model = refine(Training.begin(Replay(plan), model, Update.of(stream, 1, buffer)))
 
 A training that is stopped after any step goes on to the same bits from `tensors()` and its cursor: every
 draw is addressed by pass and fact, so there is no generator to save.
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from meor.backbone.base import Model
 from meor.errors import NonFiniteError
-from meor.training.base import Plan
+from meor.training.host import Plan, Step
 from meor.training.loss import Table
 from meor.training.training import Cursor, Training
 from meor.typing import Ids
@@ -45,7 +44,6 @@ def no_penalty(entity: Table, relation: Table, replay: Ids, /) -> float:
 
 def refine(
     training: Training,
-    plan: Plan,
     *,
     penalty: PenaltyTerm | None = None,
     coefficient: float = 0.0,
@@ -53,21 +51,39 @@ def refine(
     on_step: OnStep | None = None,
     on_pass: OnPass | None = None,
 ) -> Model:
-    """Train to the end of the plan, from wherever the cursor stands, and return the final model.
+    """Train all stages to their end, from wherever the cursor stands, and return the final model.
 
     `on_step(training, loss)` comes after each step and `on_pass(training, mrr)` after each pass; either
-    may save. With `validate`, every `plan.validate_every` passes its MRR decides about stopping, and the
-    best weights are the final ones.
+    may save. With `validate`, every `validate_every` passes of a stage's plan its MRR decides about
+    stopping, and the best weights are the final ones.
     """
-    host, adam, cursor = training.host, training.adam, training.cursor
     term = penalty if penalty is not None and coefficient else no_penalty
+
+    def added(now: Training, step: Step) -> Tensor:
+        return now.host.loss(step.batch) + coefficient * term(now.entity, now.relation, step.replay)
+
+    while True:
+        _train_stage(training, added, validate, on_step, on_pass)
+        _restore_best(training)
+        training.host.end()
+        if not training.open_next_stage():
+            return _final(training)
+
+
+def _train_stage(
+    training: Training,
+    loss_of: Callable[[Training, Step], Tensor],
+    validate: Validate | None,
+    on_step: OnStep | None,
+    on_pass: OnPass | None,
+) -> None:
+    host, adam, cursor, plan = training.host, training.adam, training.cursor, training.host.stage.plan
 
     while not (cursor.stopped or cursor.pass_number >= plan.passes or training.trains_nothing):
         steps = host.steps(cursor.pass_number)
 
         while cursor.batch < len(steps):
-            step = steps[cursor.batch]
-            loss = host.loss(step.batch) + coefficient * term(training.entity, training.relation, step.replay)
+            loss = loss_of(training, steps[cursor.batch])
             value = _finite(loss, cursor, len(steps))
             adam.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -86,10 +102,6 @@ def refine(
             _judge(training, mrr, plan.patience)
         if on_pass is not None:
             on_pass(training, mrr)
-
-    _restore_best(training)
-    host.end()
-    return _final(training)
 
 
 def _finite(loss: Tensor, cursor: Cursor, batches: int) -> float:

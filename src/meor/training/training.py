@@ -11,7 +11,7 @@ from torch import Tensor
 from meor.backbone.base import Backbone, Model
 from meor.errors import RunError
 from meor.training.adam import Adam
-from meor.training.base import Host, Plan, Update
+from meor.training.host import Host, Update
 from meor.training.loss import Table
 
 
@@ -20,13 +20,14 @@ class Cursor:
     """Where a training stands. JSON-able, and floats survive the round trip."""
 
     update: int
-    pass_number: int = 0
+    stage: int = 0
+    pass_number: int = 0  # of the stage
     batch: int = 0
-    step: int = 0
+    step: int = 0  # of the update
     best_mrr: float | None = None
     stale: int = 0  # validations since the best one
     stopped: bool = False
-    validations: list[tuple[int, float]] = field(default_factory=list)  # passes done, MRR
+    validations: list[tuple[int, float]] = field(default_factory=list)  # passes done in a stage, MRR
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -46,6 +47,7 @@ class Training:
     """All that a stopped training needs: tables, optimizer, best weights so far, and where it stands."""
 
     host: Host
+    update: Update
     backbone: Backbone
     entity: Table
     relation: Table
@@ -54,26 +56,15 @@ class Training:
     best: dict[str, Tensor] = field(default_factory=dict)  # the trained rows of the best validation
 
     @classmethod
-    def begin(cls, host: Host, model: Model, update: Update, plan: Plan) -> Training:
-        """Open an update on a grown model (decision 20: a fresh Adam). The given model is left as it is."""
+    def begin(cls, host: Host, model: Model, update: Update) -> Training:
+        """Open an update on a grown model. The given model is left as it is."""
         _check_size(model, update)
-        first_entity, first_relation = host.first_rows(update)
-        entity = Table.of(model.entity.detach().clone(), first_entity)
-        relation = Table.of(model.relation.detach().clone(), first_relation)
-        host.begin(update, plan, model.backbone, entity, relation)
-        adam = Adam(host.parameters(entity, relation), plan.learning_rate)
-        return cls(host, model.backbone, entity, relation, adam, Cursor(update.number))
+        copy = Model(model.backbone, model.entity.detach().clone(), model.relation.detach().clone())
+        return cls._open(host, copy, update, Cursor(update.number))
 
     @classmethod
     def restore(
-        cls,
-        host: Host,
-        backbone: Backbone,
-        update: Update,
-        plan: Plan,
-        *,
-        tensors: Mapping[str, Tensor],
-        cursor: Cursor,
+        cls, host: Host, backbone: Backbone, update: Update, *, tensors: Mapping[str, Tensor], cursor: Cursor
     ) -> Training:
         """Go on from what `tensors()` and the cursor held."""
         if cursor.update != update.number:
@@ -82,13 +73,35 @@ class Training:
             )
         if not {"entity", "relation"} <= set(tensors):
             raise RunError("A checkpoint lacks its tables. Go back to the one before it.")
-        training = cls.begin(host, Model(backbone, tensors["entity"], tensors["relation"]), update, plan)
+        model = Model(backbone, tensors["entity"].clone(), tensors["relation"].clone())
+        _check_size(model, update)
+        training = cls._open(host, model, update, cursor)
         _check_tensors(training.tensors(), tensors)
         training.adam.load(_under(tensors, "adam."))
         training.best = {name: value.clone() for name, value in _under(tensors, "best.").items()}
         host.load(_under(tensors, "host."))
-        training.cursor = cursor
         return training
+
+    @classmethod
+    def _open(cls, host: Host, model: Model, update: Update, cursor: Cursor) -> Training:
+        """A stage's tables, and a fresh Adam (decision 20)."""
+        stage = list(host.stages(update))[cursor.stage]
+        entity = Table.of(model.entity, stage.entity_from)
+        relation = Table.of(model.relation, stage.relation_from)
+        host.begin(update, stage, model.backbone, entity, relation)
+        adam = Adam(host.parameters(entity, relation), stage.plan.learning_rate)
+        return cls(host, update, model.backbone, entity, relation, adam, cursor)
+
+    def open_next_stage(self) -> bool:
+        """Go on to the stage after this one, on the same rows; False after the last one."""
+        cursor = self.cursor
+        if cursor.stage + 1 == len(list(self.host.stages(self.update))):
+            return False
+        onward = Cursor(cursor.update, cursor.stage + 1, step=cursor.step, validations=cursor.validations)
+        opened = self._open(self.host, self.model, self.update, onward)
+        self.entity, self.relation, self.adam = opened.entity, opened.relation, opened.adam
+        self.cursor, self.best = onward, {}
+        return True
 
     def tensors(self) -> dict[str, Tensor]:
         """The live tensors of a checkpoint: copy or write them before the next step."""

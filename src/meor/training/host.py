@@ -1,23 +1,25 @@
 """What every continual learner is to the training loop.
 
-A host says which rows it trains, cuts a pass into batches and gives each batch a loss. The loop does
-the rest: penalty, step, checkpoint, early stopping. A batch can be asked for by number, so a training
-that was stopped goes on in the middle of a pass.
+A host cuts an update into stages (which rows are trained, for how many passes, and whether they validate),
+a pass into batches, and gives each batch a loss. The loop does the rest: penalty, step, checkpoint, early
+stopping. A batch can be asked for by number, so a training that was stopped goes on in the middle of a pass.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
 
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from meor.backbone.base import Backbone
 from meor.errors import ConfigError
 from meor.stream.snapshot import Stream
 from meor.training.buffer import Buffer, empty_buffer, one_of
-from meor.training.loss import Batch, Table
+from meor.training.loss import Batch, Table, link_loss
 from meor.typing import Facts, Ids
 
 Order = Literal["file", "permuted"]
@@ -31,7 +33,7 @@ class Plan:
     seed: int = 0
     learning_rate: float = 1e-4
     passes: int = 1
-    batch_size: int = 2048  # current facts a batch; replay facts come on top
+    batch_size: int = 2048  # current facts per batch; replay facts come on top
     negatives: int = 10
     order: Order = "file"
     replay_negatives: ReplayNegatives = "current"
@@ -44,7 +46,7 @@ class Plan:
         if min(self.passes, self.batch_size, self.negatives, self.patience) < 1 or self.validate_every < 0:
             raise ConfigError(
                 f"a plan has a number that is too small: {self}",
-                remedy="Give at least one pass, fact a batch, negative and validation of patience",
+                remedy="Give at least one pass, fact per batch, negative and validation of patience",
             )
 
 
@@ -89,36 +91,74 @@ class Steps(Protocol):
     def __getitem__(self, index: int, /) -> Step: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of an update's training: the rows from these on are trained, by this plan, with a fresh Adam.
+
+    A stage whose plan validates ends with its best rows, and the next one goes on from them.
+    """
+
+    plan: Plan
+    entity_from: int
+    relation_from: int
+
+
+class HostSettings(BaseModel):
+    """The settings of a host of one's own are a subclass: `host: {name: ..., setting: ...}`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+
+
 class Host(ABC):
-    """A continual learner. One object serves a whole run; `begin` opens each update."""
+    """A continual learner. One object serves a whole run; `begin` opens each stage of each update."""
 
     name: ClassVar[str]
+    Settings: ClassVar[type[HostSettings]] = HostSettings
+
+    def __init__(
+        self, plan: Plan | None = None, *, base: Plan | None = None, settings: HostSettings | None = None
+    ) -> None:
+        """`plan` is for updates, `base` for snapshot 0 (the same one where it is not given)."""
+        self.plan = plan or Plan()
+        self.base = base or self.plan
+        self.settings = settings or self.Settings(name=self.name)
 
     @abstractmethod
+    def stages(self, update: Update) -> Iterator[Stage]:
+        """The stages of an update's training, in order. Update 0 is the base: every row of it is new."""
+
+    def plan_of(self, update: Update) -> Plan:
+        return self.plan if update.number else self.base
+
     def first_rows(self, update: Update) -> tuple[int, int]:
-        """The first entity row and the first relation row that it trains; rows below stay as they are."""
+        """The first entity row and the first relation row that any stage trains; rows below stay."""
+        stages = list(self.stages(update))
+        return min(one.entity_from for one in stages), min(one.relation_from for one in stages)
 
-    @abstractmethod
-    def begin(self, update: Update, plan: Plan, backbone: Backbone, entity: Table, relation: Table) -> None:
-        """Open an update on grown tables. Called again with the tables of a checkpoint when resuming."""
+    def begin(self, update: Update, stage: Stage, backbone: Backbone, entity: Table, relation: Table) -> None:
+        """Open a stage on grown tables. Called again with the tables of a checkpoint when resuming."""
+        self.update, self.stage, self.backbone = update, stage, backbone
+        self.entity, self.relation = entity, relation
 
     def parameters(self, entity: Table, relation: Table) -> dict[str, nn.Parameter]:
-        """What the optimizer moves, asked after `begin`: the trainable rows, unless a host has others."""
+        """What the optimizer moves, asked after `begin`: the trained rows, unless a host has others."""
         return {"entity": entity.trained, "relation": relation.trained}
 
     @abstractmethod
     def steps(self, pass_number: int) -> Steps:
-        """The steps of a pass; the same ones however often it is asked."""
+        """The steps of a pass of the stage; the same ones however often it is asked."""
 
-    @abstractmethod
     def loss(self, batch: Batch) -> Tensor:
         """The host objective of a batch at the present weights (L_host of the paper)."""
+        return link_loss(self.backbone, self.entity, self.relation, batch)
 
     def stepped(self) -> None:  # noqa: B027  (optional)
         """After each step: for hosts that follow their own weights (a moving teacher, Fisher sums)."""
 
     def end(self) -> None:  # noqa: B027  (optional)
-        """Close the update, once the best weights are in place."""
+        """Close a stage, once its best weights are in place."""
 
     def tensors(self) -> dict[str, Tensor]:
         """State of its own that a checkpoint must hold; draws are addressed and need none."""

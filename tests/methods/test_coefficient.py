@@ -3,7 +3,7 @@ import torch
 from tests.growth import growing, random_model, tables
 
 from meor.errors import NonFiniteError
-from meor.methods.balance import (
+from meor.methods.coefficient import (
     ENOUGH,
     RECORDS,
     Balance,

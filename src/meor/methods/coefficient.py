@@ -1,7 +1,13 @@
-"""The coefficient that makes host and penalty pull equally hard, found without a rank (decision 34)."""
+"""What a penalty is multiplied with (decision 34): decided here, from what runs have measured.
+
+Three rules. A coefficient is *given*. It is *balanced*: host and penalty pull equally hard on newcomer rows,
+found without a rank. Or it is *validated*: the multiple of the balanced one that gives the highest H_cur on
+validation facts and keeps A_TN. `run/` and `study/` make the runs that measure; nothing here makes one.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +15,7 @@ import torch
 from torch import Tensor
 
 from meor.errors import NonFiniteError
+from meor.methods.calibration_grid import MARGIN
 from meor.methods.comparison import sample_records
 from meor.methods.penalty import Penalty
 from meor.training.loss import Table
@@ -97,3 +104,52 @@ def balance_penalty(
 def most_telling(asked: Sequence[Balance]) -> Balance:
     """Of the updates that were asked in turn: the one that decided, else the first of those most active."""
     return max(asked, key=lambda one: (not one.is_inactive, one.active))
+
+
+MULTIPLES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 3e4, 1e5)
+ALWAYS = 6
+"""So many multiples are tried whatever they give: through 300."""
+
+IN_VAIN = 2
+"""Beyond them the search ends after so many in succession that are no better."""
+
+TRIAL_SEED_OFFSET = 1_000_000
+"""A trial's seed is the run's plus this: no pair of a study comes near it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a multiple gave on validation facts."""
+
+    multiple: float
+    H_cur: float
+    A_TN: float
+    admitted: bool = True  # A_TN is no more than the margin below replay's
+
+    @classmethod
+    def against(cls, replay: Candidate, multiple: float, cur: float, acquired: float) -> Candidate:
+        return cls(multiple, cur, acquired, acquired >= replay.A_TN - MARGIN)
+
+
+def best_multiple(candidates: Iterable[Candidate]) -> float:
+    """The admitted multiple with the highest H_cur, the smallest of equals; 0 where none is admitted."""
+    admitted = [one for one in candidates if one.admitted]
+    best = max(admitted, key=lambda one: (one.H_cur, -one.multiple), default=None)
+    return 0.0 if best is None else best.multiple
+
+
+def goes_on(candidates: Sequence[Candidate]) -> bool:
+    """Whether the multiple after these, the grid's first ones in order, is to be tried as well."""
+    if len(candidates) >= len(MULTIPLES):
+        return False
+    if len(candidates) < ALWAYS:
+        return True
+    best = max((one.H_cur for one in candidates if one.admitted), default=math.inf)
+    return any(one.admitted and one.H_cur >= best for one in candidates[-IN_VAIN:])
+
+
+def end_of_grid(multiple: float, candidates: Sequence[Candidate]) -> str:
+    """What is said where the largest multiple that was tried is the one chosen; else nothing."""
+    if not candidates or multiple != max(one.multiple for one in candidates):
+        return ""
+    return f"the largest multiple that was tried, {multiple:g}; a larger one may give more"

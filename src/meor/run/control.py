@@ -1,0 +1,200 @@
+"""What a method adds to the host: nothing, a penalty while training, or transforms of scores after.
+
+Within a pair every method sees the same base, buffers, negatives and references: all are addressed by the
+seed. What differs is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from meor.backbone import Model
+from meor.evaluation.ranks_file import ranks_bytes
+from meor.methods import METHODS
+from meor.methods.calibration import Calibration, Calibrator, calibration_bytes
+from meor.methods.coefficient import Balance, Candidate, balance_penalty
+from meor.methods.penalty import Penalty
+from meor.methods.records import penalty_records
+from meor.run.config import Config
+from meor.run.judge import BySplit, Judge
+from meor.run.layout import CALIBRATION, RANKS, RECORDS
+from meor.run.prepare import host_of, update_of
+from meor.run.records_file import comparison_of, records_bytes
+from meor.run.trainer import Term
+from meor.stream.snapshot import Stream
+from meor.training.host import Update
+from meor.training.training import Training
+
+Log = Callable[..., None]
+
+CONTROL = "control"
+"""Beside the splits of endpoints.json: what a penalty was multiplied with, and from which update on."""
+
+UNCONTROLLED = "nothing was controlled: this run equals the host without a penalty"
+
+
+class Control:
+    """None: the host as it is."""
+
+    is_undecided = False  # whether a coefficient is still to be decided
+
+    def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
+        self.config, self.stream, self.judge, self.log = config, stream, judge, log
+
+    def term(self, update: Update, model: Model) -> Term:
+        """What training at an update adds."""
+        return Term()
+
+    def told(self) -> dict[str, Any]:
+        """What endpoints.json says about a penalty, once every update is made; nothing without one."""
+        return {}
+
+    def results(
+        self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
+    ) -> Mapping[str, bytes]:
+        """What is written beside the model of an update; `earlier` reads committed models."""
+        return self._ranks_file(self.judge.ranks(update.number, model))
+
+    @staticmethod
+    def _ranks_file(ranks: BySplit) -> dict[str, bytes]:
+        return {RANKS: ranks_bytes(ranks)} if ranks else {}
+
+
+class Penalized(Control):
+    """MEOR and its controls: one code path, every variant. A given coefficient is decided from the start."""
+
+    def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
+        super().__init__(config, stream, judge, log)
+        self.coefficient, self.begins = config.coefficient, config.coefficient_from
+        if self.coefficient is not None:
+            log("coefficient", rule="given", coefficient=self.coefficient, update=self.begins)
+
+    @property
+    def is_undecided(self) -> bool:  # type: ignore[override]
+        return self.coefficient is None
+
+    def measured(self, found: Balance) -> bool:
+        """Log what an update gave to balance by (decision 34); whether it is enough to decide."""
+        text = found.describe()
+        if found.is_inactive:
+            is_last = found.update == self.stream.updates[-1]
+            text += f"; {UNCONTROLLED}" if is_last else "; it has no penalty, and the next update decides"
+        made_from = {"inactive": found.is_inactive, "text": text, **asdict(found)}
+        self.log("coefficient", rule="balance", **made_from)
+        return not found.is_inactive
+
+    def decide(
+        self, found: Balance, multiple: float = 1.0, candidates: Sequence[Candidate] | None = None
+    ) -> None:
+        """The coefficient from this update on; a multiple is recorded with what it was chosen from."""
+        self.coefficient, self.begins = multiple * found.coefficient, found.update
+        if candidates is not None:
+            self.log(
+                "coefficient",
+                rule="validated",
+                coefficient=self.coefficient,
+                update=found.update,
+                multiple=multiple,
+                candidates=[asdict(one) for one in candidates],
+                text=f"validated: {multiple:g} times the balanced coefficient, {self.coefficient:.6g}",
+            )
+
+    def term(self, update: Update, model: Model) -> Term:
+        comparison = comparison_of(self.config, self.stream, update.number)
+        coefficient = self.coefficient if update.number >= self.begins else None
+        return Term(Penalty(comparison, model.backbone, beside=True), coefficient or 0.0)
+
+    def told(self) -> dict[str, Any]:
+        config, coefficient = self.config, self.coefficient or 0.0
+        controlled = coefficient > 0.0 and self.begins <= self.stream.updates[-1]
+        found: dict[str, Any] = {
+            "controlled": controlled,
+            "rule": config.coefficient_rule if config.coefficient is None else "given",
+            "coefficient": coefficient,
+            "first_update": self.begins if controlled else None,
+        }
+        return {CONTROL: found if controlled else {**found, "reason": UNCONTROLLED}}
+
+    def results(
+        self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
+    ) -> Mapping[str, bytes]:
+        assert term.penalty is not None  # noqa: S101  (made by `term` above)
+        records = penalty_records(term.penalty.comparison, model, term.penalty.held)
+        self.log(
+            "records",
+            update=update.number,
+            eligible=int(records.eligible.sum()),
+            active=int(records.active.sum()),
+            scale_terms=records.scale.wins(),
+            dropped=records.dropped,
+        )
+        ranks = super().results(update, model, earlier, term)
+        return {**ranks, RECORDS: records_bytes(records)}
+
+
+class Calibrated(Control):
+    """Persistent calibration: the host is trained, its scores are transformed by admission cohort."""
+
+    def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
+        super().__init__(config, stream, judge, log)
+        chosen = config.penalty
+        self.calibrator = Calibrator(
+            stream,
+            config.seed,
+            filter_splits=tuple(judge.filter_splits),
+            scale_sample=chosen.scale_sample,
+            eta=chosen.mad_weight,
+            epsilon=chosen.epsilon,
+        )
+        self.fitted = Calibration()
+
+    def results(
+        self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
+    ) -> Mapping[str, bytes]:
+        # Cohorts are fitted in order; a resumed run fits those of committed updates again.
+        for cohort in range(len(self.fitted.fits) + 1, update.number):
+            self.fitted = self.calibrator.admit(cohort, earlier(cohort), self.fitted)
+        summary = self.calibrator.summary(update.number, model)
+        self.fitted = self.calibrator.admit(update.number, model, self.fitted, summary)
+        fit = self.fitted.fits[-1]
+        ranks: dict[Any, Any] = {}
+        if update.number in self.judge.updates:
+            ranks = {
+                split: self.calibrator.ranks(
+                    update.number,
+                    model,
+                    self.fitted,
+                    split=split,
+                    sides=self.judge.sides,
+                    summary=summary,
+                    sample=self.judge.sample,
+                )
+                for split in self.judge.splits
+            }
+        return {
+            **self._ranks_file(ranks),
+            CALIBRATION: calibration_bytes(fit, summary),
+        }
+
+
+def control_of(config: Config, stream: Stream, judge: Judge, log: Log) -> Control:
+    kinds = {"host": Control, "penalty": Penalized, "transform": Calibrated}
+    return kinds[METHODS[config.method].kind](config, stream, judge, log)
+
+
+def balanced(config: Config, stream: Stream, number: int, unregularised: Callable[[int], Model]) -> Balance:
+    """The balanced coefficient (decision 34) at the pair's unregularised model after an update.
+
+    No rank is looked at.
+    """
+    update = update_of(config, stream, number)
+    if update.n_entities == update.n_old:
+        return Balance(0.0, 0.0, 0.0, records=0, active=0, update=number)  # there is no row to balance by
+    host, model = host_of(config), unregularised(number)
+    training = Training.begin(host, model, update)
+    penalty = Penalty(comparison_of(config, stream, number), model.backbone)
+    steps = host.steps(0)
+    losses = (host.loss(steps[index].batch) for index in range(len(steps)))
+    return balance_penalty(penalty, training.entity, training.relation, losses)
