@@ -11,7 +11,7 @@ from meor.hosts.replay import Replay
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
 from meor.stream.snapshot import Stream
-from meor.training.buffer import draw_buffer
+from meor.training.draws import draw_buffer
 from meor.training.host import Plan, Update
 from meor.training.initialise import base_model, grow
 from meor.training.refine import Training, refine

@@ -14,7 +14,7 @@ from meor.backbone import Model
 from meor.cli import app
 from meor.cli.inspect_picture import picture
 from meor.methods.comparison import Comparison
-from meor.methods.records import penalty_records
+from meor.methods.penalty import penalty_records
 from meor.run.records_file import comparison_of, records_bytes, records_table
 from meor.run.view import RunView
 from meor.stream.writer import write_stream

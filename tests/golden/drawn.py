@@ -23,9 +23,8 @@ from meor.methods.comparison import sample_records
 from meor.random import generator, key
 from meor.stream.snapshot import Stream
 from meor.stream.structure import Structure
-from meor.training.buffer import draw_buffer
+from meor.training.draws import draw_buffer, draw_negatives
 from meor.training.host import Plan, Update
-from meor.training.negatives import draw_negatives
 
 FOLDER = Path(__file__).parent
 

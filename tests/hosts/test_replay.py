@@ -7,7 +7,7 @@ import pytest
 
 from meor.hosts.replay import ReplayPass, even_slice
 from meor.stream.snapshot import Stream
-from meor.training.buffer import draw_buffer
+from meor.training.draws import draw_buffer
 from meor.training.host import Plan, Step, Update
 
 PLAN = Plan(seed=5, batch_size=7, negatives=4)

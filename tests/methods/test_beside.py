@@ -8,11 +8,10 @@ from tests.growth import growing, pressing, random_model, tables
 from meor.backbone import BACKBONES
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
-from meor.methods.registry import penalties
-from meor.methods.variants import MEOR
+from meor.methods.registry import MEOR, penalties
+from meor.training.draws import draw_negatives
 from meor.training.host import Plan, Update
 from meor.training.loss import Batch, link_loss
-from meor.training.negatives import draw_negatives
 
 COEFFICIENT = 0.7
 REPLAYED = np.arange(12)

@@ -14,8 +14,7 @@ from meor.methods.coefficient import (
     penalty_gradient,
 )
 from meor.methods.comparison import Comparison, sample_records
-from meor.methods.penalty import Penalty
-from meor.methods.records import penalty_records
+from meor.methods.penalty import Penalty, penalty_records
 
 
 def built(newcomers: float):

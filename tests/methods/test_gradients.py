@@ -11,9 +11,9 @@ from torch import Tensor
 from meor.backbone import BACKBONES
 from meor.methods.comparison import Comparison, Settings
 from meor.methods.dense import dense_pressures, dense_scale, score_all, table_scores
+from meor.methods.equations import maximum, smooth_pressure, squared_hinge
 from meor.methods.frozen import freeze
 from meor.methods.penalty import Penalty
-from meor.methods.pressure import maximum, smooth_pressure, squared_hinge
 from meor.methods.registry import penalties
 from meor.methods.sparse import sparse_penalty
 from meor.training.loss import Table

@@ -14,11 +14,9 @@ from meor.methods import sparse
 from meor.methods.comparison import Comparison, Settings, both_sides_of, sample_records
 from meor.methods.dense import table_scores
 from meor.methods.frozen import Scratch
-from meor.methods.penalty import Penalty
-from meor.methods.records import penalty_records
-from meor.methods.registry import penalties
+from meor.methods.penalty import Penalty, penalty_records
+from meor.methods.registry import MEOR, MMR, SHUFFLED, penalties
 from meor.methods.sparse import Tiles
-from meor.methods.variants import MEOR, MMR, SHUFFLED
 from meor.stream.snapshot import build_stream
 from meor.training.loss import Table
 from meor.typing import Split

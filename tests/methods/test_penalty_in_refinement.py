@@ -11,7 +11,7 @@ from meor.hosts.replay import Replay
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
 from meor.methods.registry import penalties
-from meor.training.buffer import Buffer
+from meor.training.draws import Buffer
 from meor.training.host import Plan, Update
 from meor.training.refine import Training, refine
 

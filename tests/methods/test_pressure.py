@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from meor.methods.kernels import _press
-from meor.methods.pressure import (
+from meor.methods.equations import (
     excess,
     gaps,
     maximum,
@@ -12,6 +11,7 @@ from meor.methods.pressure import (
     smooth_pressure,
     squared_hinge,
 )
+from meor.methods.kernels import _press
 
 
 def tensor(*values: float) -> torch.Tensor:

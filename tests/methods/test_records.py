@@ -4,8 +4,7 @@ from tests.growth import growing, pressing, random_model
 
 from meor.methods.comparison import Comparison
 from meor.methods.dense import dense_pressures, dense_scale, table_scores
-from meor.methods.penalty import Penalty
-from meor.methods.records import penalty_records
+from meor.methods.penalty import Penalty, penalty_records
 from meor.methods.registry import penalties
 from meor.training.loss import Table
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from meor.cli import app
 from meor.errors import ConfigError
 from meor.methods import METHODS, Method, is_penalized, register
-from meor.methods.variants import MEOR
+from meor.methods.registry import MEOR
 from meor.run.config import Config
 from meor.stream.writer import write_stream
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from meor.methods.scale import (
+from meor.methods.equations import (
     ADEQUATE_OCCURRENCES,
     ADEQUATE_SCORES,
     EPSILON_TAU,

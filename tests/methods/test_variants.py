@@ -1,7 +1,7 @@
 from dataclasses import fields
 
 from meor.methods import penalties
-from meor.methods.variants import MEOR
+from meor.methods.registry import MEOR
 
 
 def test_each_control_changes_exactly_one_part_of_meor():

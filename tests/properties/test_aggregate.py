@@ -9,7 +9,7 @@ import torch
 from hypothesis import strategies as st
 from tests.properties.lengths import Lengths
 
-from meor.methods.pressure import maximum, smooth_pressure
+from meor.methods.equations import maximum, smooth_pressure
 
 TOLERANCE = 1e-12
 

@@ -13,7 +13,7 @@ from tests.properties.lengths import Lengths
 from meor.cohort.matching import build_references
 from meor.cohort.newcomers import build_cohort
 from meor.methods.comparison import Comparison
-from meor.methods.records import penalty_records
+from meor.methods.penalty import penalty_records
 from meor.methods.registry import penalties
 from meor.stream.structure import Structure
 from meor.typing import SIDES, Side, Split

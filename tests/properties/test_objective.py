@@ -16,11 +16,9 @@ from torch import Tensor
 from meor.backbone import Model
 from meor.methods.comparison import Comparison, Settings
 from meor.methods.dense import ScoreFunction, dense_pressures, dense_scale, score_all, table_scores
-from meor.methods.penalty import Penalty
-from meor.methods.pressure import excess, mean_reference, squared_hinge
-from meor.methods.records import penalty_records
-from meor.methods.registry import penalties
-from meor.methods.variants import MEOR
+from meor.methods.equations import excess, mean_reference, squared_hinge
+from meor.methods.penalty import Penalty, penalty_records
+from meor.methods.registry import MEOR, penalties
 from meor.stream.snapshot import Stream
 
 seeds = st.integers(0, 10**6)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
-from meor.methods.records import penalty_records
+from meor.methods.penalty import penalty_records
 from meor.report.record import _comparison
 from meor.run.config import Config
 from meor.run.records_file import records_bytes

@@ -12,7 +12,7 @@ import pytest
 from tests.report.conftest import SMALL, relist
 
 from meor.errors import InputError
-from meor.methods.records import penalty_records
+from meor.methods.penalty import penalty_records
 from meor.report.culprits import named
 from meor.report.evidence import gather, losses, ranks_of
 from meor.report.gather import page_of

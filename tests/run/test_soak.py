@@ -15,7 +15,7 @@ from meor.hosts.replay import Replay
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
 from meor.run.checkpoint import Checkpoint, Checkpoints
-from meor.training.buffer import draw_buffer
+from meor.training.draws import draw_buffer
 from meor.training.host import Plan, Update
 from meor.training.refine import Training, refine
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 from meor.errors import ConfigError
 from meor.stream.snapshot import Stream, build_stream
-from meor.training.buffer import Policy, admit_to_reservoir, draw_buffer, empty_buffer
+from meor.training.draws import Policy, admit_to_reservoir, draw_buffer, empty_buffer
 from meor.typing import Split
 
 POLICIES: tuple[Policy, ...] = ("uniform", "reservoir")

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from meor.errors import InputError
-from meor.training.negatives import draw_negatives
+from meor.training.draws import draw_negatives
 from meor.typing import Side
 
 ADDRESS = ("negatives", 3, 1, 0)

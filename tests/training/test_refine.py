@@ -17,7 +17,7 @@ from meor.errors import ConfigError, MeorError, NonFiniteError, RunError
 from meor.hosts.replay import Replay
 from meor.stream.snapshot import Stream
 from meor.threads import set_threads
-from meor.training.buffer import draw_buffer
+from meor.training.draws import draw_buffer
 from meor.training.host import Plan, Stage, Update
 from meor.training.initialise import base_model, grow
 from meor.training.loss import Batch, Table

@@ -21,8 +21,8 @@ from meor.cli.memory import ReadingMemory
 from meor.errors import InputError
 from meor.escape import LONGEST, terminal
 from meor.methods.comparison import sample_records
-from meor.methods.records import Records, penalty_records
-from meor.methods.scale import POOLS
+from meor.methods.equations import POOLS
+from meor.methods.penalty import Records, penalty_records
 from meor.run.records_file import comparison_of
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from meor.backbone.base import Model
-from meor.methods.records import Records
+from meor.methods.penalty import Records
 from meor.typing import SIDES, Floats, Ids, Side
 
 BARS = " ▁▂▃▄▅▆▇█"

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from meor.random import Address, generator
+from meor.training.draws import Negatives, draw_negatives
 from meor.training.host import Host, Plan, Stage, Step, Update
 from meor.training.loss import Batch
-from meor.training.negatives import Negatives, draw_negatives
 from meor.typing import Facts, Ids
 
 

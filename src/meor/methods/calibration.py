@@ -18,8 +18,8 @@ from meor.cohort.newcomers import SCALE_SAMPLE, build_cohort
 from meor.evaluation.rank import Ranks
 from meor.methods.calibrated_rank import Affine, Universe, calibrated_ranks, cohort_counts, counts_under
 from meor.methods.calibration_grid import GRID, LEVELS, Fit, Tried, choose, grid_at
+from meor.methods.equations import EPSILON_TAU, ETA_MAD, scales
 from meor.methods.kernels import exact_columns
-from meor.methods.scale import EPSILON_TAU, ETA_MAD, scales
 from meor.random import Address
 from meor.storage.table_file import column, table_bytes, table_of
 from meor.stream.answers import EvaluationFilter

@@ -15,8 +15,7 @@ from torch import Tensor
 from meor.backbone.base import Backbone
 from meor.cohort.newcomers import Cohort
 from meor.methods.comparison import Comparison, require_finite
-from meor.methods.pressure import gaps, mean_reference, pressure
-from meor.methods.scale import Scale, scales
+from meor.methods.equations import Scale, gaps, mean_reference, pressure, scales
 from meor.typing import SIDES, Ids, Side
 
 ScoreFunction = Callable[[Tensor, Tensor, Side], Tensor]

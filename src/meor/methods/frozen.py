@@ -16,8 +16,8 @@ from torch import Tensor
 from meor.backbone.base import Backbone, Geometry
 from meor.cohort.newcomers import Cohort
 from meor.methods.comparison import Comparison, require_finite
+from meor.methods.equations import Scale, scales
 from meor.methods.kernels import exact_columns, reference_pressures
-from meor.methods.scale import Scale, scales
 from meor.search.clumps import Clumps
 from meor.search.outrankers import outrankers
 from meor.search.queries import Known, Queries

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from meor.compiled import fast_kernel, kernel
-from meor.methods.pressure import SHIFT_ABOVE
+from meor.methods.equations import SHIFT_ABOVE
 from meor.search.screen import exact
 
 

@@ -16,8 +16,8 @@ from meor.backbone import Model
 from meor.cohort.draw import N_LEVELS
 from meor.methods import is_penalized
 from meor.methods.comparison import Comparison, sample_records
-from meor.methods.pressure import pressure
-from meor.methods.records import penalty_records
+from meor.methods.equations import pressure
+from meor.methods.penalty import penalty_records
 from meor.report.drawings import ExcessDrawing, Levels, Strip
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name

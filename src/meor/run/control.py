@@ -15,8 +15,7 @@ from meor.evaluation.ranks_file import ranks_bytes
 from meor.methods import METHODS
 from meor.methods.calibration import Calibration, Calibrator, calibration_bytes
 from meor.methods.coefficient import Balance, Candidate, balance_penalty
-from meor.methods.penalty import Penalty
-from meor.methods.records import penalty_records
+from meor.methods.penalty import Penalty, penalty_records
 from meor.run.config import Config
 from meor.run.judge import BySplit, Judge
 from meor.run.layout import CALIBRATION, RANKS, RECORDS

@@ -19,7 +19,7 @@ from meor.storage.tensors import pack_tensors
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
-from meor.training.buffer import draw_buffer
+from meor.training.draws import draw_buffer
 from meor.training.host import Host, Plan, Update
 from meor.training.initialise import grow
 from meor.typing import Side, Split

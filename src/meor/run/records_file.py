@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from meor.methods import penalties
 from meor.methods.comparison import Comparison, Settings
-from meor.methods.records import Records
-from meor.methods.variants import MEOR, Variant
+from meor.methods.penalty import Records
+from meor.methods.registry import MEOR, Variant
 from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
 from meor.run.prepare import update_of

@@ -8,8 +8,21 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from meor.compiled import kernel
 from meor.threads import share
-from meor.training.kernels import adam_rows
+
+
+@kernel
+def _adam_rows(begin, end, value, gradient, mean, square, beta1, beta2, step_size, root_correction, epsilon):  # type: ignore[no-untyped-def]
+    """One Adam step in place. Element by element, so any division of the work gives the same bits."""
+    for row in range(begin, end):
+        for i in range(value.shape[1]):
+            g = gradient[row, i]
+            m = beta1 * mean[row, i] + (1.0 - beta1) * g
+            v = beta2 * square[row, i] + (1.0 - beta2) * (g * g)
+            mean[row, i] = m
+            square[row, i] = v
+            value[row, i] -= step_size * m / (math.sqrt(v) / root_correction + epsilon)
 
 
 class Adam:
@@ -45,7 +58,7 @@ class Adam:
             mean, square = self._mean[name], self._square[name]
             if parameter.device.type == "cpu":
                 share(
-                    adam_rows,
+                    _adam_rows,
                     len(parameter),
                     parameter.data.numpy(),
                     parameter.grad.numpy(),

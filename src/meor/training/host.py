@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from meor.backbone.base import Backbone
 from meor.errors import ConfigError
 from meor.stream.snapshot import Stream
-from meor.training.buffer import Buffer, empty_buffer, one_of
+from meor.training.draws import Buffer, empty_buffer, one_of
 from meor.training.loss import Batch, Table, link_loss
 from meor.typing import Facts, Ids
 

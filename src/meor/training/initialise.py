@@ -27,7 +27,7 @@ from torch import Tensor
 from meor.backbone.base import Backbone, Model
 from meor.errors import ConfigError
 from meor.random import generator
-from meor.training.buffer import one_of
+from meor.training.draws import one_of
 from meor.training.host import Update
 from meor.typing import SIDES, Floats, Ids
 

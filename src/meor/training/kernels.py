@@ -14,20 +14,15 @@ Forms (the `fused_form` of a backbone): 0 complex product, 1 real product, 2 tra
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meor.compiled import fast_kernel, kernel
-from meor.threads import share
 
 COMPLEX: Final = 0
 PRODUCT: Final = 1
 TRANSLATION: Final = 2
-
-Array = NDArray[Any]
 
 
 @fast_kernel
@@ -129,7 +124,7 @@ def _sigmoid(x):
 
 
 @fast_kernel
-def _sweep_facts(begin, end, form, gamma, entity, relation, fact, negative, replaced, scratch, weight, loss):
+def sweep_facts(begin, end, form, gamma, entity, relation, fact, negative, replaced, scratch, weight, loss):
     n_facts, n_negatives = negative.shape
     width = entity.shape[1]
     for b in range(begin, end):
@@ -164,7 +159,7 @@ def _sweep_facts(begin, end, form, gamma, entity, relation, fact, negative, repl
 
 
 @kernel
-def _group(target, first, n_rows, start, entry):
+def group(target, first, n_rows, start, entry):
     """Counting sort: the entries of each trainable row, in the order they stand in the batch."""
     start[: n_rows + 1] = 0
     for p in range(target.shape[0]):
@@ -184,7 +179,7 @@ def _group(target, first, n_rows, start, entry):
 
 
 @fast_kernel
-def _sweep_rows(begin, end, form, entity, first, start, entry, replaced, scratch, weight, gradient):
+def sweep_rows(begin, end, form, entity, first, start, entry, replaced, scratch, weight, gradient):
     n_negatives = replaced.shape[1]
     slots = n_negatives + 3
     for row in range(begin, end):
@@ -204,7 +199,7 @@ def _sweep_rows(begin, end, form, entity, first, start, entry, replaced, scratch
 
 
 @fast_kernel
-def _sweep_relations(begin, end, start, entry, scratch, gradient):
+def sweep_relations(begin, end, start, entry, scratch, gradient):
     for row in range(begin, end):
         own = gradient[row]
         own[:] = 0
@@ -212,108 +207,3 @@ def _sweep_relations(begin, end, start, entry, scratch, gradient):
             folded = scratch[4, entry[p]]
             for i in range(own.shape[0]):
                 own[i] += folded[i]
-
-
-@dataclass(slots=True)
-class _Workspace:
-    """Scratch kept between batches: fresh pages for every batch would cost more than the arithmetic."""
-
-    scratch: Array
-    weight: Array
-    loss: Array
-
-
-_workspaces: dict[str, _Workspace] = {}
-
-
-def _workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any]) -> _Workspace:
-    """Contiguous views of flat buffers that only grow.
-
-    Contiguous whatever came before: numba compiles a strided array to other code, whose sums have other
-    last bits, and a batch must not depend on the sizes of earlier ones.
-    """
-    need = 5 * n_facts * width, n_facts * (n_negatives + 1), n_facts
-    held = _workspaces.get(dtype.str)
-    if held is None or held.scratch.size < need[0] or held.weight.size < need[1] or held.loss.size < need[2]:
-        held = _Workspace(np.empty(need[0], dtype), np.empty(need[1], dtype), np.empty(need[2], np.float64))
-        _workspaces[dtype.str] = held
-    return _Workspace(
-        held.scratch[: need[0]].reshape(5, n_facts, width),
-        held.weight[: need[1]].reshape(n_facts, n_negatives + 1),
-        held.loss[:n_facts],
-    )
-
-
-def fused_link_loss(
-    form: int,
-    gamma: float,
-    entity: Array,
-    relation: Array,
-    fact: Array,
-    negative: Array,
-    replaced: Array,
-    entity_gradient: Array,
-    relation_gradient: Array,
-) -> float:
-    """Loss of a batch (decision 13); fills the gradients of the last rows of each table.
-
-    A gradient's rows belong to the last rows of its table: those before are frozen.
-    """
-    n_facts, n_negatives = negative.shape
-    space = _workspace(n_facts, entity.shape[1], n_negatives, entity.dtype)
-    share(
-        _sweep_facts,
-        n_facts,
-        form,
-        gamma,
-        entity,
-        relation,
-        fact,
-        negative,
-        replaced,
-        space.scratch,
-        space.weight,
-        space.loss,
-    )
-    if len(entity_gradient):
-        target = np.concatenate([negative, fact[:, 2:], fact[:, :1], fact[:, 2:]], axis=1).ravel()
-        first = len(entity) - len(entity_gradient)
-        start, entry = _grouped(target, first, len(entity_gradient))
-        share(
-            _sweep_rows,
-            len(entity_gradient),
-            form,
-            entity,
-            first,
-            start,
-            entry,
-            replaced,
-            space.scratch,
-            space.weight,
-            entity_gradient,
-        )
-    if len(relation_gradient):
-        first = len(relation) - len(relation_gradient)
-        start, entry = _grouped(np.ascontiguousarray(fact[:, 1]), first, len(relation_gradient))
-        share(_sweep_relations, len(relation_gradient), start, entry, space.scratch, relation_gradient)
-    return float(space.loss.sum() / n_facts)
-
-
-def _grouped(target: Array, first: int, n_rows: int) -> tuple[Array, Array]:
-    start = np.empty(n_rows + 1, np.int64)
-    entry = np.empty(len(target), np.int64)
-    _group(target, first, n_rows, start, entry)
-    return start, entry
-
-
-@kernel
-def adam_rows(begin, end, value, gradient, mean, square, beta1, beta2, step_size, root_correction, epsilon):
-    """One Adam step in place. Element by element, so any division of the work gives the same bits."""
-    for row in range(begin, end):
-        for i in range(value.shape[1]):
-            g = gradient[row, i]
-            m = beta1 * mean[row, i] + (1.0 - beta1) * g
-            v = beta2 * square[row, i] + (1.0 - beta2) * (g * g)
-            mean[row, i] = m
-            square[row, i] = v
-            value[row, i] -= step_size * m / (math.sqrt(v) / root_correction + epsilon)

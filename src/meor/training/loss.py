@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from meor.backbone.base import GAMMA, Backbone
-from meor.training.kernels import fused_link_loss
+from meor.threads import share
+from meor.training.kernels import group, sweep_facts, sweep_relations, sweep_rows
 from meor.typing import Facts, Ids, Side
+
+Array = NDArray[Any]
 
 
 @dataclass(slots=True)
@@ -87,7 +90,7 @@ class _FusedLinkLoss(torch.autograd.Function):
         batch: Batch,
     ) -> Tensor:
         entity_gradient, relation_gradient = torch.empty_like(entity_rows), torch.empty_like(relation_rows)
-        loss = fused_link_loss(
+        loss = _fused_link_loss(
             backbone.fused_form or 0,
             GAMMA,
             entity.data.numpy(),
@@ -111,3 +114,95 @@ class _FusedLinkLoss(torch.autograd.Function):
         if factor != 1.0:
             entity_gradient, relation_gradient = entity_gradient * factor, relation_gradient * factor
         return entity_gradient, relation_gradient, None, None, None, None
+
+
+@dataclass(slots=True)
+class _Workspace:
+    """Scratch kept between batches: fresh pages for every batch would cost more than the arithmetic."""
+
+    scratch: Array
+    weight: Array
+    loss: Array
+
+
+_workspaces: dict[str, _Workspace] = {}
+
+
+def _workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any]) -> _Workspace:
+    """Contiguous views of flat buffers that only grow.
+
+    Contiguous whatever came before: numba compiles a strided array to other code, whose sums have other
+    last bits, and a batch must not depend on the sizes of earlier ones.
+    """
+    need = 5 * n_facts * width, n_facts * (n_negatives + 1), n_facts
+    held = _workspaces.get(dtype.str)
+    if held is None or held.scratch.size < need[0] or held.weight.size < need[1] or held.loss.size < need[2]:
+        held = _Workspace(np.empty(need[0], dtype), np.empty(need[1], dtype), np.empty(need[2], np.float64))
+        _workspaces[dtype.str] = held
+    return _Workspace(
+        held.scratch[: need[0]].reshape(5, n_facts, width),
+        held.weight[: need[1]].reshape(n_facts, n_negatives + 1),
+        held.loss[:n_facts],
+    )
+
+
+def _fused_link_loss(
+    form: int,
+    gamma: float,
+    entity: Array,
+    relation: Array,
+    fact: Array,
+    negative: Array,
+    replaced: Array,
+    entity_gradient: Array,
+    relation_gradient: Array,
+) -> float:
+    """Loss of a batch (decision 13); fills the gradients of the last rows of each table.
+
+    A gradient's rows belong to the last rows of its table: those before are frozen.
+    """
+    n_facts, n_negatives = negative.shape
+    space = _workspace(n_facts, entity.shape[1], n_negatives, entity.dtype)
+    share(
+        sweep_facts,
+        n_facts,
+        form,
+        gamma,
+        entity,
+        relation,
+        fact,
+        negative,
+        replaced,
+        space.scratch,
+        space.weight,
+        space.loss,
+    )
+    if len(entity_gradient):
+        target = np.concatenate([negative, fact[:, 2:], fact[:, :1], fact[:, 2:]], axis=1).ravel()
+        first = len(entity) - len(entity_gradient)
+        start, entry = _grouped(target, first, len(entity_gradient))
+        share(
+            sweep_rows,
+            len(entity_gradient),
+            form,
+            entity,
+            first,
+            start,
+            entry,
+            replaced,
+            space.scratch,
+            space.weight,
+            entity_gradient,
+        )
+    if len(relation_gradient):
+        first = len(relation) - len(relation_gradient)
+        start, entry = _grouped(np.ascontiguousarray(fact[:, 1]), first, len(relation_gradient))
+        share(sweep_relations, len(relation_gradient), start, entry, space.scratch, relation_gradient)
+    return float(space.loss.sum() / n_facts)
+
+
+def _grouped(target: Array, first: int, n_rows: int) -> tuple[Array, Array]:
+    start = np.empty(n_rows + 1, np.int64)
+    entry = np.empty(len(target), np.int64)
+    group(target, first, n_rows, start, entry)
+    return start, entry
