@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from meor.errors import ConfigError
+from meor.methods import METHODS, NONE, current_name, former_name
 from meor.run.explain import explain
 from meor.run.presets import PRESETS, STREAMS
 from meor.storage.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
@@ -56,11 +57,11 @@ def _backbone(value: Any) -> Any:
 
 
 def _method(value: Any) -> Any:
-    from meor.methods import METHODS
-
-    if isinstance(value, str) and value not in METHODS:
+    if not isinstance(value, str):
+        return value
+    if current_name(value) not in METHODS:
         raise ValueError(f"is not one of {', '.join(METHODS)}")
-    return value
+    return current_name(value)
 
 
 Method = Annotated[str, BeforeValidator(_method)]
@@ -159,7 +160,7 @@ class Config(Section):
     duplicates: Literal["error", "drop"] = "error"
     backbone: Annotated[str, BeforeValidator(_backbone)] = "complex"
     host: Literal["replay"] = "replay"
-    method: Method = "replay"
+    method: Method = NONE
     preset: Literal["paper", "practical"] = "practical"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     dim: Positive = 200
@@ -240,6 +241,7 @@ class Config(Section):
         return _digest(
             {
                 **self.model_dump(mode="json", exclude={*PLACES, "preset"}),
+                "method": former_name(self.method),  # so that runs begun before keep their hash
                 "stream_hash": stream_hash,
                 "base_hash": base_hash,
             }

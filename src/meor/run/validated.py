@@ -14,6 +14,7 @@ from typing import Any
 
 from meor.errors import ConfigError, NonFiniteError
 from meor.evaluation.overall import note, overall
+from meor.methods import NONE
 from meor.methods.calibration_grid import MARGIN
 from meor.run.config import Config
 
@@ -35,7 +36,7 @@ class Candidate:
     multiple: float
     H_cur: float
     A_TN: float
-    admitted: bool = True  # A_TN is no more than the margin below replay's
+    admitted: bool = True  # A_TN is no more than the margin below that of the host alone
 
     @classmethod
     def against(cls, replay: Candidate, multiple: float, cur: float, acquired: float) -> Candidate:
@@ -96,7 +97,7 @@ def choose_multiple(
         say(f"trial {name}: validation {told}" + (f" ({footnote.rstrip('.')})" if footnote else ""))
         return cur, acquired
 
-    replay = Candidate(0.0, *measured("replay", method="replay", coefficient=None))
+    replay = Candidate(0.0, *measured(NONE, method=NONE, coefficient=None))
     candidates: list[Candidate] = []
     while goes_on(candidates):
         multiple = MULTIPLES[len(candidates)]
