@@ -26,7 +26,7 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 demo: setup
 	@$(BIN)/meor run --stream world --method meor --out demo/world --force
 	@$(BIN)/meor audit demo/world
-	@$(BIN)/meor study primary --stream world --pairs 3 --rule balance --method replay --method meor \
+	@$(BIN)/meor study primary --stream world --pairs 3 --rule balance --method none --method meor \
 	  --set dim=64 --out demo/study
 	@$(BIN)/meor report demo/study
 

@@ -139,7 +139,7 @@ def test_yaml_shows_every_character_and_reads_back_the_same() -> None:
 
 
 def cell() -> Cell:
-    return Cell(component(), "complex", "replay", "paper", 0, "replay")
+    return Cell(component(), "complex", "replay", "paper", 0, "none")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -150,7 +150,7 @@ def test_progress_on_a_terminal_and_in_a_log_passes_no_code_on(terminal: bool) -
         shown.say(component())
         shown.event("coefficient", {"text": component(), "coefficient": 1.0})
     with study_progress.observer(console, 1, quiet=False) as shown_study:
-        shown_study.stage("replay", 1, 1)
+        shown_study.stage("host alone", 1, 1)
         shown_study.say(component())
         shown_study.cell(Outcome(cell(), None, component(), 1.0))
     text = file.getvalue()

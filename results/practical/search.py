@@ -2,7 +2,7 @@
 
     python results/practical/search.py            (resumable; MEOR_DATA names the streams' folder)
 
-Every setting is one `meor run` of method `replay` with ComplEx 200, float64, seed 100 (no study uses it),
+Every setting is one `meor run` of method `none` with ComplEx 200, float64, seed 100 (no study uses it),
 ranked on validation facts, filtered by train and valid facts. The criterion is the harmonic mean of H_cur and
 A_TN, averaged over ENTITY and FBInc-L. Learning rate and passes are searched first, with newcomers
 initialised as the base was; then the initialisation, at the three best of those. No regularizer and no test
@@ -39,7 +39,7 @@ def measure(stream: str, setting: Setting) -> dict[str, float]:
         "evaluation.split": "valid",
         "evaluation.filter_splits": "[train, valid]",
     }
-    command = ["meor", "run", "--stream", stream, "--method", "replay", "--seed", "100", "--out", str(out)]
+    command = ["meor", "run", "--stream", stream, "--method", "none", "--seed", "100", "--out", str(out)]
     command += [
         "--force",
         "--quiet",

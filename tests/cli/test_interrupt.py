@@ -21,7 +21,7 @@ from meor.run.layout import is_run
 from meor.run.session import start
 from meor.stream.writer import write_stream
 from meor.study import cell
-from meor.study.pairing import replay_cells
+from meor.study.pairing import alone_cells
 
 SETS = [part for text in SETTINGS for part in ("--set", text)]
 
@@ -122,7 +122,7 @@ def test_a_kernel_that_was_interrupted_is_no_failure_of_a_study_cell(tmp_path: P
         raise from_a_kernel()
 
     plan = tiny_plan(tmp_path)
-    task = cell.Task(plan, replay_cells(plan)[0], tmp_path)
+    task = cell.Task(plan, alone_cells(plan)[0], tmp_path)
     monkeypatch.setattr(cell, "finished", interrupted)
     with pytest.raises(KeyboardInterrupt):
         cell.run_cell(task)

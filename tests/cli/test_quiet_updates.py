@@ -42,7 +42,7 @@ def kinds(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_every_command_on_every_place_of_an_update_without_newcomers(kinds: tuple[str, ...]) -> None:
-    for method in ("replay", "meor", "calibration"):
+    for method in ("none", "meor", "calibration"):
         out, err = call("run", "--stream", "quiet", "--method", method, "--out", method, *SETS)
         check_run(kinds, out, err)
         check_audit(kinds, method, *call("audit", method))
@@ -51,7 +51,7 @@ def test_every_command_on_every_place_of_an_update_without_newcomers(kinds: tupl
             assert ("no record is eligible" in shown) is (kind != GROWS)
         call("report", method, "--figures", f"{method}-figures")
         check_page(kinds, Path(method, "report.html"), Path(f"{method}-figures"))
-    methods = [part for method in ("replay", "meor", "calibration") for part in ("--method", method)]
+    methods = [part for method in ("none", "meor", "calibration") for part in ("--method", method)]
     study = ("study", "primary", "--stream", "quiet", "--pairs", "2", "--rule", "balance")
     out, _ = call(*study, *methods, "--executor", "serial", "--out", "study", *SETS)
     assert ("A_TN†" in out) is (GROWS in kinds)

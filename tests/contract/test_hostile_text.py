@@ -45,7 +45,7 @@ class Places:
         self.data = self.outputs / component("data", 230)
         self.foreign = self._foreign()
         self.plan = self.inputs / f"{component('s', 200)}.yaml"
-        plan = {"study": "tiny", "stream": str(self.stream), "methods": ["replay", "meor"], "pairs": 2}
+        plan = {"study": "tiny", "stream": str(self.stream), "methods": ["none", "meor"], "pairs": 2}
         tables = ["absolute", "effects", "transfer", "boundary"]
         self.plan.write_text(yaml.safe_dump({**plan, "sets": list(SETTINGS), "tables": tables}))
         self.archive = self.inputs / f"{component('z', 200)}.zip"

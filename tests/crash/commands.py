@@ -45,7 +45,7 @@ def call(arguments: list[str], told: Path) -> None:
 def kinds(ring: Path, finished_run: Path, finished_study: Path) -> dict[str, Kind]:
     """Every kind by name. Runs and studies read the stream `ring`, audits and reports what is finished."""
     found = [
-        _run("replay", ring),
+        _run("none", ring),
         _run("meor", ring, "--method", "meor"),
         _run("calibration", ring, "--method", "calibration"),
         _run("validated", ring, "--method", "meor", "--seed", "1", "--set", "coefficient_rule=validated"),
@@ -72,7 +72,7 @@ def run_command(at: Path, ring: Path, *more: str) -> list[str]:
 def study_command(at: Path, ring: Path) -> list[str]:
     methods = [
         "--method",
-        "replay",
+        "none",
         "--method",
         "meor",
         "--rule",

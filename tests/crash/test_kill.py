@@ -130,8 +130,8 @@ def test_c1_the_penalty_acts_in_what_is_killed(tmp_path: Path, work: Work, kind:
 
 
 # 20 kills in `make test`, 500 in `make test-long`.
-FEW = {"replay": 3, "meor": 3, "calibration": 3, "validated": 3, "study": 3, "audit": 2, "report": 3}
-MANY = {"replay": 80, "meor": 100, "calibration": 80, "validated": 60, "study": 60, "audit": 60, "report": 60}
+FEW = {"none": 3, "meor": 3, "calibration": 3, "validated": 3, "study": 3, "audit": 2, "report": 3}
+MANY = {"none": 80, "meor": 100, "calibration": 80, "validated": 60, "study": 60, "audit": 60, "report": 60}
 
 
 @pytest.mark.parametrize(("kind", "kills"), FEW.items())

@@ -35,7 +35,7 @@ NOT_EXECUTED = re.compile(r"<!-- not executed(?:, (?P<command>[^:]+))?: (?P<reas
 SMALL = [part for text in SETTINGS for part in ("--set", text)]
 ADDED = {
     "run": [*SMALL, "--quiet"],
-    "study": [*SMALL, "--method", "replay", "--method", "meor", "--pairs", "2", "--workers", "1", "--quiet"],
+    "study": [*SMALL, "--method", "none", "--method", "meor", "--pairs", "2", "--workers", "1", "--quiet"],
 }
 IN_SMALL = {'backbone="transe")': 'backbone="transe", dim=4, base={"epochs": 1}, refine={"passes": 1})'}
 STANDS_FOR = {

@@ -37,7 +37,7 @@ def test_a_new_method_runs_is_studied_and_reported(toy: Method, tmp_path: Path) 
     small = [word for setting in SETTINGS for word in ("--set", setting)]
     beside = ["--stream", str(stream), *small, "--cache", str(tmp_path / "cache")]
     call("run", "--method", "toy", "--out", str(tmp_path / "run"), *beside)
-    methods = ["--method", "replay", "--method", "meor", "--method", "toy"]
+    methods = ["--method", "none", "--method", "meor", "--method", "toy"]
     out = ["--pairs", "2", "--executor", "serial", "--rule", "balance", "--out", str(runs)]
     call("study", "primary", *methods, *beside, *out)
     for folder in (tmp_path / "run", runs):
@@ -61,4 +61,4 @@ def test_settings_know_exactly_the_registered_methods() -> None:
     assert {Config(method=name).method for name in METHODS} == set(METHODS)
     with pytest.raises(ConfigError, match="meor"):
         Config.resolve({"method": "meer"})
-    assert [name for name in METHODS if not is_penalized(name)] == ["replay", "calibration"]
+    assert [name for name in METHODS if not is_penalized(name)] == ["none", "calibration"]

@@ -28,7 +28,7 @@ SMALL = {
     "refine": {"passes": 15, "learning_rate": 0.03, "batch": 512, "replay_size": 256},
 }
 METHODS = {
-    "replay": 0.0,
+    "none": 0.0,
     "calibration": 0.002,
     "mmr": 0.004,
     "uor": 0.005,
@@ -41,10 +41,10 @@ MULTIPLES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A replay run: no penalty, no records."""
+    """The host alone: no penalty, no records."""
     root = tmp_path_factory.mktemp("runs")
-    start(Config(**SMALL), root / "replay", resources=Resources(cache=root / "cache"))
-    return root / "replay"
+    start(Config(**SMALL), root / "none", resources=Resources(cache=root / "cache"))
+    return root / "none"
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +69,7 @@ def penalized_folder(run_folder: Path) -> Path:
 def study_folder(tmp_path_factory: pytest.TempPathFactory, run_folder: Path, penalized_folder: Path) -> Path:
     """Eight pairs of seven methods, two rules and a grid; two of its runs have folders."""
     folder = tmp_path_factory.mktemp("study") / "primary"
-    names = {"replay": run_folder, "meor": penalized_folder}
+    names = {"none": run_folder, "meor": penalized_folder}
     for name, source in names.items():
         shutil.copytree(source, folder / "runs" / "world" / "pair-0" / name)
     write_rows(folder / "runs.parquet", invented_rows())
@@ -88,7 +88,7 @@ def invented_rows(stream: str = "ENTITY") -> list[Row]:
     for pair in range(8):
         shared = rng.normal(0, 0.004, 3)
         for method, gain in METHODS.items():
-            if method in ("replay", "calibration"):
+            if method in ("none", "calibration"):
                 rows.append(_row(stream, pair, method, "none", 0.0, gain, shared, rng))
                 continue
             rows += [_row(stream, pair, method, "balance", m, gain, shared, rng) for m in MULTIPLES]

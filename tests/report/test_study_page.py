@@ -56,8 +56,8 @@ def written(folder: Path, rows: list[Row]) -> Page:
 
 
 def changed(rows: list[Row], endpoint: str, by: Callable[[int], float]) -> list[Row]:
-    """MEOR's endpoint as replay has it, plus what is given for the pair."""
-    replay = {row.pair: getattr(row, endpoint) for row in rows if row.method == "replay"}
+    """MEOR's endpoint as the host alone has it, plus what is given for the pair."""
+    replay = {row.pair: getattr(row, endpoint) for row in rows if row.method == "none"}
     return [
         replace(row, **{endpoint: replay[row.pair] + by(row.pair)}) if row.method == "meor" else row
         for row in rows
@@ -66,7 +66,7 @@ def changed(rows: list[Row], endpoint: str, by: Callable[[int], float]) -> list[
 
 def test_the_sentence_states_the_main_effect_with_its_bound(page: Page, study_folder: Path) -> None:
     rows = read_rows(study_folder / "runs.parquet")
-    found = compare(rows, rows[0].group, "balance", "meor", "replay")["H_cur"]
+    found = compare(rows, rows[0].group, "balance", "meor", "none")["H_cur"]
     assert f"+{found.mean:.4f}" in page.sentence
     assert f"+{found.lower:.4f}" in page.sentence
     assert "below Uncentered" in page.sentence
@@ -82,7 +82,7 @@ def test_each_rule_has_its_own_sentence_panel_and_card(tmp_path: Path) -> None:
     write_rows(tmp_path / "runs.parquet", [*plain, *other])
     page = page_of(tmp_path)
     for rule, words in (("balance", "the balanced coefficient"), ("validated", "the validated coefficient")):
-        found = compare([*plain, *other], plain[0].group, rule, "meor", "replay")["H_cur"]
+        found = compare([*plain, *other], plain[0].group, rule, "meor", "none")["H_cur"]
         assert f"+{found.mean:.4f}" in page.sentence
         assert words in page.sentence
     first = page.cards.cards[0]
@@ -95,11 +95,13 @@ def test_many_settings_are_counted_and_not_averaged(tmp_path: Path) -> None:
         row
         for stream in ("FBInc-S", "FBInc-L")
         for row in invented_rows(stream)
-        if row.method in ("replay", "meor") and row.multiple in (None, 1.0)
+        if row.method in ("none", "meor") and row.multiple in (None, 1.0)
     ]
     write_rows(tmp_path / "runs.parquet", rows)
     page = page_of(tmp_path)
-    assert page.sentence.startswith("Of 2 settings, MEOR against replay clearly raises H_cur in 2 and lowers")
+    assert page.sentence.startswith(
+        "Of 2 settings, MEOR against the host alone clearly raises H_cur in 2 and lowers"
+    )
     assert "H_old in 2 of 2" in page.sentence
     assert not page.cards.cards
     assert '<dl class="cards">' not in render(page)
@@ -130,8 +132,8 @@ def test_the_paper_stands_below_ours_digit_for_digit(tmp_path: Path) -> None:
     calibration = next(row for row in absolute.rows if row[0].text == "Calibration")
     assert "paper --" in [cell.below for cell in calibration]
     effects = next(table for table in beside if "Table 3" in table.caption)
-    against = compare(rows, rows[0].group, "balance", "meor", "replay")["H_cur"]
-    mean, bound = (row for row in effects.rows if row[0].text == "Replay")
+    against = compare(rows, rows[0].group, "balance", "meor", "none")["H_cur"]
+    mean, bound = (row for row in effects.rows if row[0].text == "Host alone")
     assert (mean[1].text, mean[2].sort, mean[2].below) == ("mean", against.mean, "paper 0.0057")
     assert (bound[1].text, bound[2].sort, bound[2].below) == ("lower bound", against.lower, "paper 0.0052")
 
@@ -174,7 +176,7 @@ def test_many_settings_with_one_comparison_share_a_forest(tmp_path: Path) -> Non
         row
         for stream in ("FBInc-S", "FBInc-L", "WN-CKGE")
         for row in invented_rows(stream)
-        if row.method in ("replay", "meor") and row.multiple in (None, 1.0)
+        if row.method in ("none", "meor") and row.multiple in (None, 1.0)
     ]
     write_rows(tmp_path / "runs.parquet", rows)
     balance = {"active": 0, "records": 64}
@@ -183,7 +185,8 @@ def test_many_settings_with_one_comparison_share_a_forest(tmp_path: Path) -> Non
     put(tmp_path, "balances.json", json.dumps(kept))
     page = page_of(tmp_path)
     assert (
-        render(page).count("MEOR against Replay: ComplEx, host replay, preset practical, rule balance") == 1
+        render(page).count("MEOR against Host alone: ComplEx, host replay, preset practical, rule balance")
+        == 1
     )
     boundary = next(table for table in tables(page, "paper") if "balanced" in table.caption)
     assert [cell.text for cell in boundary.rows[0][3:]] == ["0 of 64", "0 of 64"]
@@ -198,13 +201,13 @@ def test_many_settings_with_one_comparison_share_a_forest(tmp_path: Path) -> Non
     ]
     short, full = tables(page, "effects")
     assert [row[0].text for row in short.rows] == ["FBInc-S", "FBInc-L", "WN-CKGE"]
-    assert short.caption.startswith("MEOR minus Replay")
+    assert short.caption.startswith("MEOR minus Host alone")
     assert len(full.rows) == 3 * 5
     (absolute,) = tables(page, "endpoints")
     assert [(row[0].text, row[1].text) for row in absolute.rows[:3]] == [
-        ("FBInc-S", "Replay"),
+        ("FBInc-S", "Host alone"),
         ("FBInc-S", "MEOR"),
-        ("FBInc-L", "Replay"),
+        ("FBInc-L", "Host alone"),
     ]
 
 
@@ -234,7 +237,7 @@ def test_the_validated_choice_shows_what_it_was_chosen_from_and_an_end_of_the_gr
     put(tmp_path, "selection.json", json.dumps(kept))
     shown = next(table for table in tables(page_of(tmp_path), "made") if "validated" in table.caption)
     meor, uor, mmr = shown.rows
-    assert [column.title for column in shown.columns[2:]] == ["replay", "×1", "×300", "taken"]
+    assert [column.title for column in shown.columns[2:]] == ["host alone", "×1", "×300", "taken"]
     assert [(cell.text, cell.below, cell.tone) for cell in meor[2:5]] == [
         ("0.1300", "0.1700", ""),
         ("0.1400", "0.1800", ""),
@@ -273,7 +276,7 @@ def test_only_places_of_this_machine_leave_the_command(
     tmp_path: Path, typed: str, shown: str, resumes: bool
 ) -> None:
     put(tmp_path, "command.txt", f"meor study primary {typed}")
-    page = written(tmp_path, plain_rows("replay", "meor"))
+    page = written(tmp_path, plain_rows("none", "meor"))
     made = next(section for section in page.sections if section.id == "made")
     command, words = next(block for block in made.blocks if isinstance(block, Commands)).lines[0]
     assert command == f"meor study primary {shown}"
@@ -286,10 +289,10 @@ def test_a_clear_loss_of_facts_asked_about_newcomers_is_said_and_shown(tmp_path:
     assert "A_QN, facts asked about a newcomer, falls by 0.0118" in page.sentence
     short = next(table for table in tables(page, "effects") if " minus " in table.caption)
     at = [column.title for column in short.columns].index("ΔA_QN")
-    replay = next(row for row in short.rows if row[0].text == "Replay")
+    replay = next(row for row in short.rows if row[0].text == "Host alone")
     assert (replay[at].text[:7], replay[at].tone) == ("−0.0118", "bad")
     forest = next(block for section in page.sections for block in section.blocks if isinstance(block, Figure))
-    assert "ΔA_QN, against Replay: −0.0118" in forest.alt
+    assert "ΔA_QN, against Host alone: −0.0118" in forest.alt
     assert "asked about a newcomer, falls" not in written(tmp_path, plain_rows()).sentence
 
 
@@ -297,7 +300,7 @@ def test_what_newcomers_cost_is_called_unchanged_unless_it_is_clear(tmp_path: Pa
     def unclear(pair: int) -> float:
         return 0.001 if pair % 2 else -0.0009
 
-    rows = changed(plain_rows("replay", "meor"), "H_old", lambda _: 0.0)
+    rows = changed(plain_rows("none", "meor"), "H_old", lambda _: 0.0)
     rows = changed(rows, "H_cur", unclear)
     rows = [replace(row, D_MCI=row.H_old - row.H_cur) for row in rows]
     sentence = written(tmp_path, rows).sentence
@@ -306,17 +309,17 @@ def test_what_newcomers_cost_is_called_unchanged_unless_it_is_clear(tmp_path: Pa
 
 
 def test_an_exact_tie_is_said_to_be_one(tmp_path: Path) -> None:
-    rows = plain_rows("replay", "meor")
-    replay = {row.pair: row for row in rows if row.method == "replay"}
+    rows = plain_rows("none", "meor")
+    replay = {row.pair: row for row in rows if row.method == "none"}
     same = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
     tied = [
         row
-        if row.method == "replay"
+        if row.method == "none"
         else replace(row, active_share=0.0, **{name: getattr(replay[row.pair], name) for name in same})
         for row in rows
     ]
     sentence = written(tmp_path, tied).sentence
-    assert "equals replay to the last digit in" in sentence
+    assert "equals the host alone to the last digit in" in sentence
     assert "no record of its penalty was active" in sentence
 
 
@@ -332,7 +335,7 @@ def test_a_fall_needs_the_evidence_of_a_rise() -> None:
 
 
 def test_pairs_that_chose_a_coefficient_are_not_counted_as_pairs_of_the_study(tmp_path: Path) -> None:
-    rows = plain_rows("replay", "meor")
+    rows = plain_rows("none", "meor")
     kept = [
         {
             "group": asdict(rows[0].group),
@@ -357,11 +360,11 @@ def test_every_table_of_effects_says_that_nothing_is_adjusted(tmp_path: Path) ->
 
 
 def test_the_page_explains_what_occurs_in_it_and_nothing_else(tmp_path: Path) -> None:
-    page = written(tmp_path, plain_rows("replay", "meor", "uor"))
+    page = written(tmp_path, plain_rows("none", "meor", "uor"))
     endpoints = next(section for section in page.sections if section.id == "endpoints")
     terms = next(block for block in endpoints.blocks if isinstance(block, Terms))
     assert [term for term, _ in terms.lines] == [
-        "Replay",
+        "Host alone",
         "UOR",
         "MEOR",
         "Rule balance",
@@ -373,7 +376,7 @@ def test_the_page_explains_what_occurs_in_it_and_nothing_else(tmp_path: Path) ->
     assert any(isinstance(block, Prose) and "not comparable" in block.text for block in paper.blocks)
 
 
-@pytest.mark.parametrize("methods", [("replay", "mmr", "uor"), ("replay", "calibration"), ("mmr",)])
+@pytest.mark.parametrize("methods", [("none", "mmr", "uor"), ("none", "calibration"), ("mmr",)])
 def test_a_study_without_meor_has_a_report(tmp_path: Path, methods: tuple[str, ...]) -> None:
     page = written(tmp_path, plain_rows(*methods))
     assert "<h1>" in render(page)
@@ -383,7 +386,7 @@ def test_a_study_without_meor_has_a_report(tmp_path: Path, methods: tuple[str, .
 def test_read_study_prefers_meor_and_orders_methods_as_the_paper_does(study_folder: Path) -> None:
     data = read_study(study_folder)
     assert data.head == "meor"
-    assert [level.method for level in data.settings[0].levels][:3] == ["replay", "calibration", "mmr"]
+    assert [level.method for level in data.settings[0].levels][:3] == ["none", "calibration", "mmr"]
     assert [setting.rule for setting in data.settings] == ["balance", "validated"]
 
 

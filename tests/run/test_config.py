@@ -40,6 +40,21 @@ def test_the_paper_preset_is_the_paper_to_the_letter() -> None:
     assert (penalty.mad_weight, penalty.epsilon, penalty.signature) == (0.1, 1e-8, "all")
 
 
+@pytest.mark.parametrize("given", ["flag", "set", "file"])
+def test_the_former_name_of_the_host_alone_is_read_as_none(given: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(Config(stream="world").to_yaml().replace("method: none", "method: replay"))
+    assert "method: replay" in path.read_text()
+    config = {
+        "flag": lambda: Config.gather(flags={"method": "replay"}),
+        "set": lambda: Config.gather(sets=["method=replay"]),
+        "file": lambda: Config.load(path),
+    }[given]()
+    assert config.method == "none"
+    assert (config, config.host) == (Config(), "replay")
+    assert "method: none" in config.to_yaml()
+
+
 def test_practical_is_the_default_preset_and_a_given_value_wins_over_it() -> None:
     assert Config().preset == "practical"
     assert Config().refine.model_dump().items() >= PRESETS["practical"]["refine"].items()

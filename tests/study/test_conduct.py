@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.study.tiny_study import hashes, tiny_plan
 from meor.errors import StreamError
 from meor.methods.coefficient import Balance
 from meor.run.view import RunView
+from meor.storage.json_file import read_sealed, sealed
 from meor.study.cell import Outcome, Task, run_cell
 from meor.study.coefficient import write_balance
 from meor.study.conduct import FAILURES, Findings, Means, Observer, conduct
@@ -83,7 +85,7 @@ def test_matched_methods_share_their_references_and_role_only_ones_differ(
     for pair in (0, 1):
         assert len({of[method, pair] for method in ("meor", "mmr", "shuffled", "uncentered")}) == 1
         assert of["uor", pair] != of["meor", pair]
-        assert of["replay", pair] is of["calibration", pair] is None
+        assert of["none", pair] is of["calibration", pair] is None
     assert of["meor", 0] != of["meor", 1]
 
 
@@ -94,6 +96,27 @@ def test_finished_cells_are_never_redone(whole: tuple[Path, Findings], place: Pa
     assert all(outcome.reused for outcome in seen.outcomes)
     assert again.rows == found.rows
     assert hashes(out) == before
+
+
+def test_a_study_whose_folders_and_rows_say_replay_goes_on_with_them(
+    whole: tuple[Path, Findings], place: Path
+) -> None:
+    out, (before, found) = place / "former", whole
+    shutil.copytree(before, out)
+    for path in (out / "runs").glob("*/pair-*/none*.json"):
+        content = read_sealed(path)
+        content["settings"]["method"] = content["row"]["method"] = "replay"
+        content["row"]["run"] = content["row"]["run"].replace("/none", "/replay")
+        path.with_name(path.name.replace("none", "replay")).write_bytes(sealed(content))
+        path.unlink()
+        (path.parent / path.stem).rename(path.with_name(path.stem.replace("none", "replay")))
+    seen = Seen()
+    again = conduct(tiny_plan(place), out, means=Means(cache=place / "cache"), observer=seen)
+    assert all(outcome.reused for outcome in seen.outcomes)
+    assert not list((out / "runs").glob("*/pair-*/none*"))
+    named = [replace(row, run=row.run.replace("/replay", "/none")) for row in again.rows]
+    assert named == list(found.rows)
+    assert {row.method for row in read_rows(out / "runs.parquet")} >= {"none", "meor"}
 
 
 def test_cells_made_before_there_was_a_sample_are_finished_and_a_sampled_study_does_not_take_them(
@@ -111,7 +134,7 @@ def test_cells_made_before_there_was_a_sample_are_finished_and_a_sampled_study_d
     other = tiny_plan(place, sets=[*tiny_plan(place).sets, "evaluation.sample=4"])
     refused = conduct(other, out, means=Means(cache=place / "cache"))
     assert refused.rows == ()
-    assert "other settings" in refused.failures["ring-replay-complex-practical/pair-0/replay"]
+    assert "other settings" in refused.failures["ring-replay-complex-practical/pair-0/none"]
 
 
 class StopsAfter:
@@ -161,17 +184,17 @@ def test_a_failed_cell_is_named_and_the_rest_goes_on(whole: tuple[Path, Findings
     plan = tiny_plan(place, pairs=3)
     folder = out / "runs" / "ring-replay-complex-practical" / "pair-1"
     folder.mkdir(parents=True)
-    (folder / "replay").write_text("in the way")
+    (folder / "none").write_text("in the way")
     seen = Seen()
     found = conduct(plan, out, executor=Serial(), means=Means(cache=place / "cache"), observer=seen)
-    name = "ring-replay-complex-practical/pair-1/replay"
+    name = "ring-replay-complex-practical/pair-1/none"
     assert "is a file" in found.failures[name]
     assert next(iter(found.failures)) == name  # and not calibration, which only follows from it
     assert seen.total == len(seen.outcomes)
     assert {row.pair for row in found.rows} == {0, 2}
     told = json.loads((out / FAILURES).read_text())
     assert set(told) == {f"ring-replay-complex-practical/pair-1/{method}" for method in plan.methods}
-    (folder / "replay").unlink()
+    (folder / "none").unlink()
     mended = conduct(plan, out, means=Means(cache=place / "cache"))
     assert mended.failures == {}
     assert not (out / FAILURES).exists()
@@ -180,7 +203,7 @@ def test_a_failed_cell_is_named_and_the_rest_goes_on(whole: tuple[Path, Findings
 
 def test_a_stream_that_is_not_there_is_refused_before_the_first_run(place: Path) -> None:
     out = place / "absent"
-    plan = tiny_plan(place, methods=["replay"], pairs=1)
+    plan = tiny_plan(place, methods=["none"], pairs=1)
     moved = plan.model_copy(update={"stream": (str(place / "nowhere" / "ring"),)})
     with pytest.raises(StreamError, match="no such file or folder"):
         conduct(moved, out, means=Means(cache=place / "cache"))
@@ -189,10 +212,10 @@ def test_a_stream_that_is_not_there_is_refused_before_the_first_run(place: Path)
 
 def test_cells_made_by_other_settings_are_refused_and_more_pairs_are_not(place: Path) -> None:
     out = place / "growing"
-    conduct(tiny_plan(place, pairs=1, methods=["replay"]), out, means=Means(cache=place / "cache"))
-    more = conduct(tiny_plan(place, pairs=2, methods=["replay"]), out, means=Means(cache=place / "cache"))
+    conduct(tiny_plan(place, pairs=1, methods=["none"]), out, means=Means(cache=place / "cache"))
+    more = conduct(tiny_plan(place, pairs=2, methods=["none"]), out, means=Means(cache=place / "cache"))
     assert len(more.rows) == 2
-    other = tiny_plan(place, pairs=1, methods=["replay"], settings={"refine": {"learning_rate": 0.5}})
+    other = tiny_plan(place, pairs=1, methods=["none"], settings={"refine": {"learning_rate": 0.5}})
     found = conduct(other, out, means=Means(cache=place / "cache"))
     assert "other settings" in next(iter(found.failures.values()))
 
@@ -202,7 +225,7 @@ def test_weights_can_be_dropped_once_a_row_is_made(place: Path) -> None:
     plan = tiny_plan(place, pairs=1)
     conduct(plan, out, means=Means(cache=place / "cache", keep_weights=False))
     kept = {path.parts[-3] for path in out.rglob("model.safetensors")}
-    assert kept == {"replay"}
+    assert kept == {"none"}
     seen = Seen()
     conduct(plan, out, means=Means(cache=place / "cache", keep_weights=False), observer=seen)
     assert all(outcome.reused for outcome in seen.outcomes)
@@ -223,7 +246,7 @@ def test_a_study_recomputed_from_its_ranks_alone_agrees(whole: tuple[Path, Findi
 
 
 def test_every_rule_has_its_rows_and_the_choice_is_recorded(place: Path) -> None:
-    rules, methods = ["balance", "validated", 0.01], ["replay", "uncentered", "meor"]
+    rules, methods = ["balance", "validated", 0.01], ["none", "uncentered", "meor"]
     plan = tiny_plan(place, methods=methods, coefficient_rule=rules, multiples=[1, 3])
     out = place / "rules"
     seen = Seen()
@@ -235,7 +258,7 @@ def test_every_rule_has_its_rows_and_the_choice_is_recorded(place: Path) -> None
         by_rule.setdefault(row.coefficient_rule, set()).add((row.method, row.pair))
     both = {(method, pair) for method in ("uncentered", "meor") for pair in (0, 1)}
     assert by_rule == {
-        "none": {("replay", 0), ("replay", 1)},
+        "none": {("none", 0), ("none", 1)},
         "balance": both,
         "validated": both,
         "0.01": both,
@@ -278,7 +301,7 @@ class Invented:
 
 
 def test_selection_goes_beyond_300_until_two_multiples_in_succession_are_no_better(place: Path) -> None:
-    plan = tiny_plan(place, methods=["replay", "meor"], coefficient_rule=["validated"], pairs=1)
+    plan = tiny_plan(place, methods=["none", "meor"], coefficient_rule=["validated"], pairs=1)
     found = conduct(plan, place / "larger", executor=Invented())
     assert found.failures == {}
     (choice,) = found.choices
@@ -290,8 +313,8 @@ def test_selection_goes_beyond_300_until_two_multiples_in_succession_are_no_bett
 @pytest.mark.parametrize("executor", [Serial(), Processes(2)], ids=["serial", "processes"])
 def test_multiples_of_an_inactive_coefficient_share_one_run(place: Path, executor: Executor) -> None:
     out = place / f"inactive-{executor.workers}"
-    plan = tiny_plan(place, methods=["replay", "meor"], multiples=[3, 1, 10], pairs=1)
-    conduct(tiny_plan(place, methods=["replay"], pairs=1), out, means=Means(cache=place / "cache"))
+    plan = tiny_plan(place, methods=["none", "meor"], multiples=[3, 1, 10], pairs=1)
+    conduct(tiny_plan(place, methods=["none"], pairs=1), out, means=Means(cache=place / "cache"))
     pair = out / "runs" / "ring-replay-complex-practical" / "pair-0"
     write_balance(pair / "meor-test.balance.json", Balance(0.0, 1.0, 0.0, 64, 0, 1))
     found = conduct(plan, out, executor=executor, means=Means(cache=place / "cache"))
@@ -300,17 +323,17 @@ def test_multiples_of_an_inactive_coefficient_share_one_run(place: Path, executo
     assert [row.multiple for row in penalized] == [1.0, 3.0, 10.0]
     assert {row.run for row in penalized} == {"ring-replay-complex-practical/pair-0/meor"}
     assert {row.H_cur for row in found.rows} == {replay.H_cur}
-    assert sorted(each.name for each in pair.iterdir() if each.is_dir()) == ["meor", "replay"]
+    assert sorted(each.name for each in pair.iterdir() if each.is_dir()) == ["meor", "none"]
     seen = Seen()
     conduct(plan, out, means=Means(cache=place / "cache"), observer=seen)
     assert all(outcome.reused for outcome in seen.outcomes)
 
 
-def test_an_unused_penalty_leaves_the_bits_of_replay(place: Path) -> None:
-    plan = tiny_plan(place, methods=["replay", "meor"], coefficient_rule=[0], pairs=1)
+def test_an_unused_penalty_leaves_the_bits_of_the_host(place: Path) -> None:
+    plan = tiny_plan(place, methods=["none", "meor"], coefficient_rule=[0], pairs=1)
     found = conduct(plan, place / "zero", means=Means(cache=place / "cache"))
     replay, penalized = found.rows
-    assert (replay.method, penalized.coefficient_rule) == ("replay", "0.0")
+    assert (replay.method, penalized.coefficient_rule) == ("none", "0.0")
     for name in ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN"):
         assert replay.endpoint(name) == penalized.endpoint(name)
     weights = [(place / "zero" / "runs" / row.run / "update-2" / "model.safetensors") for row in found.rows]

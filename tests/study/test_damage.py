@@ -21,7 +21,7 @@ from meor.storage.disk import Disk
 from meor.study import results as results_module
 from meor.study.cell import Outcome, Task, finished, run_cell
 from meor.study.conduct import Findings, Means, Observer, conduct
-from meor.study.pairing import method_cells, replay_cells
+from meor.study.pairing import alone_cells, method_cells
 from meor.study.plan import Study
 from meor.study.results import MANIFEST, Results
 from meor.study.row_file import read_row, require_intact, write_row
@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def plan_of(place: Path) -> Study:
-    return tiny_plan(place, methods=["replay", "meor"], pairs=2, tables=["absolute", "effects"])
+    return tiny_plan(place, methods=["none", "meor"], pairs=2, tables=["absolute", "effects"])
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +119,8 @@ def test_every_flipped_bit_of_the_manifest_is_noticed_or_changes_nothing_that_is
 def test_every_flipped_bit_of_a_finished_cells_ranks_is_said_when_the_study_goes_on(
     place: Path, out: Path
 ) -> None:
-    path = pair(out) / "replay" / "update-1" / "ranks.parquet"
-    task = Task(plan_of(place), replay_cells(plan_of(place))[0], out / "runs", cache=place / "cache")
+    path = pair(out) / "none" / "update-1" / "ranks.parquet"
+    task = Task(plan_of(place), alone_cells(plan_of(place))[0], out / "runs", cache=place / "cache")
     good = path.read_bytes()
     assert run_cell(task).reused
     for damaged in flips(good, 4, 200):
@@ -258,7 +258,7 @@ def test_what_the_command_wrote_is_listed_and_a_changed_table_is_refused_by_the_
     tmp_path: Path,
 ) -> None:
     (tmp_path / "tiny.yaml").write_text(
-        tiny_plan(tmp_path, methods=["replay"], pairs=1, tables=["absolute"]).to_yaml()
+        tiny_plan(tmp_path, methods=["none"], pairs=1, tables=["absolute"]).to_yaml()
     )
     study = tmp_path / "out"
     arguments = ["study", str(tmp_path / "tiny.yaml"), "--out", str(study), "--executor", "serial"]

@@ -16,9 +16,9 @@ GROUP = Group("ENTITY", "complex", "replay", "practical")
 
 def test_effects_are_method_minus_comparator_and_for_interference_the_reduction() -> None:
     rows = study_rows()
-    found = compare(rows, GROUP, "balance", "meor", "replay")
+    found = compare(rows, GROUP, "balance", "meor", "none")
     ours = {each.pair: each for each in rows if each.method == "meor"}
-    theirs = {each.pair: each for each in rows if each.method == "replay"}
+    theirs = {each.pair: each for each in rows if each.method == "none"}
     assert found.pairs == tuple(range(8))
     expected = [ours[pair].H_cur - theirs[pair].H_cur for pair in range(8)]  # type: ignore[operator]
     assert list(found["H_cur"].values) == expected
@@ -46,15 +46,15 @@ def test_preservation_is_judged_by_the_lower_bound_at_the_margin() -> None:
 
 def test_a_pair_counts_only_where_both_methods_ran() -> None:
     rows = [each for each in study_rows() if not (each.method == "meor" and each.pair in (2, 5))]
-    assert compare(rows, GROUP, "balance", "meor", "replay").pairs == (0, 1, 3, 4, 6, 7)
+    assert compare(rows, GROUP, "balance", "meor", "none").pairs == (0, 1, 3, 4, 6, 7)
     with pytest.raises(StudyError, match="share 0 pairs"):
-        compare([], GROUP, "balance", "meor", "replay")
+        compare([], GROUP, "balance", "meor", "none")
 
 
 def test_runs_that_do_not_share_their_inputs_are_no_pair() -> None:
     rows = [replace(each, input_hash="other") if each.method == "meor" else each for each in study_rows()]
     with pytest.raises(StudyError, match="no pair"):
-        compare(rows, GROUP, "balance", "meor", "replay")
+        compare(rows, GROUP, "balance", "meor", "none")
 
 
 def test_runs_that_should_share_references_and_do_not_are_no_pair() -> None:
@@ -71,14 +71,14 @@ def test_a_violated_identity_raises() -> None:
     rows = study_rows()
     broken = [replace(each, D_MCI=each.D_MCI + 1e-9) if each.method == "meor" else each for each in rows]  # type: ignore[operator]
     with pytest.raises(StudyError, match="plus the reduction"):
-        compare(broken, GROUP, "balance", "meor", "replay")
+        compare(broken, GROUP, "balance", "meor", "none")
     hair = [replace(each, D_MCI=each.D_MCI + 1e-14) if each.method == "meor" else each for each in rows]  # type: ignore[operator]
-    compare(hair, GROUP, "balance", "meor", "replay")
+    compare(hair, GROUP, "balance", "meor", "none")
 
 
-def test_rules_are_never_mixed_and_replay_serves_both() -> None:
+def test_rules_are_never_mixed_and_the_host_alone_serves_both() -> None:
     rows = study_rows(rules=("balance", "validated"))
-    one, other = (compare(rows, GROUP, rule, "meor", "replay") for rule in ("balance", "validated"))
+    one, other = (compare(rows, GROUP, rule, "meor", "none") for rule in ("balance", "validated"))
     assert one["H_cur"].values != other["H_cur"].values
     assert len(one.pairs) == len(other.pairs) == 8
 
@@ -90,15 +90,15 @@ def test_multiples_of_a_frontier_do_not_enter_the_balanced_comparison() -> None:
         rows, GROUP, "balance", "meor", "mmr"
     )
     with pytest.raises(StudyError, match="stands twice"):
-        compare([*rows, rows[-1]], GROUP, "balance", "meor", "replay")
+        compare([*rows, rows[-1]], GROUP, "balance", "meor", "none")
 
 
 def test_an_undefined_endpoint_has_no_effect_and_a_nan_raises() -> None:
     rows = study_rows(A_QN=None)
-    assert "A_QN" not in compare(rows, GROUP, "balance", "meor", "replay").effects
+    assert "A_QN" not in compare(rows, GROUP, "balance", "meor", "none").effects
     broken = [replace(each, A_TN=float("nan")) if each.method == "meor" else each for each in rows]
     with pytest.raises(NonFiniteError):
-        compare(broken, GROUP, "balance", "meor", "replay")
+        compare(broken, GROUP, "balance", "meor", "none")
 
 
 def test_levels_are_means_over_pairs() -> None:
@@ -109,14 +109,14 @@ def test_levels_are_means_over_pairs() -> None:
     assert found.levels["H_cur"].mean == pytest.approx(float(np.mean(values)), abs=1e-15)  # type: ignore[arg-type]
     assert found.levels["H_cur"].interval == t_interval(values)  # type: ignore[arg-type]
     assert levels(rows, GROUP, "balance", "nobody") is None
-    single = levels([row("replay")], GROUP, "balance", "replay")
+    single = levels([row("none")], GROUP, "balance", "none")
     assert single is not None
     assert single.levels["H_cur"].interval is None
 
 
 def test_holm_never_lowers_a_p_value() -> None:
     rows = study_rows()
-    family = [compare(rows, GROUP, "balance", "meor", other) for other in ("replay", "mmr", "uor")]
+    family = [compare(rows, GROUP, "balance", "meor", other) for other in ("none", "mmr", "uor")]
     found = adjusted(family)
     assert len(found) == len(family)
     assert all(
@@ -128,4 +128,4 @@ def test_holm_never_lowers_a_p_value() -> None:
 
 def test_too_few_pairs_are_told_apart_from_what_is_wrong() -> None:
     with pytest.raises(TooFewPairsError, match="an effect needs 2"):
-        compare(study_rows(1), GROUP, "balance", "meor", "replay")
+        compare(study_rows(1), GROUP, "balance", "meor", "none")

@@ -31,16 +31,16 @@ def test_executors_are_named_and_others_refused() -> None:
 
 def test_a_worker_that_does_not_see_the_study_says_so(tmp_path: Path) -> None:
     plan = tiny_plan(tmp_path)
-    task = Task(plan, next(iter(_replay(plan))), tmp_path / "elsewhere")
+    task = Task(plan, next(iter(_alone(plan))), tmp_path / "elsewhere")
     (outcome,) = Serial().outcomes([task])
     assert outcome.failure is not None
     assert "not visible" in outcome.failure
 
 
-def _replay(plan):  # type: ignore[no-untyped-def]
-    from meor.study.pairing import replay_cells
+def _alone(plan):  # type: ignore[no-untyped-def]
+    from meor.study.pairing import alone_cells
 
-    return replay_cells(plan)
+    return alone_cells(plan)
 
 
 def _die_once(task: Task, study: int) -> Outcome:
@@ -65,7 +65,7 @@ def test_a_killed_process_costs_no_other_cell(tmp_path: Path, monkeypatch, cell,
 
     monkeypatch.setattr(execute, "make_cell", cell)
     plan = tiny_plan(tmp_path, pairs=3)
-    tasks = [Task(plan, each, tmp_path) for each in _replay(plan)]
+    tasks = [Task(plan, each, tmp_path) for each in _alone(plan)]
     found = list(Processes(2).outcomes(tasks))
     assert sorted(outcome.cell for outcome in found) == sorted(task.cell for task in tasks)
     assert all(told in (outcome.failure or "") for outcome in found)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from meor.study.pairing import Cell, groups, method_cells, replay_cells, selection_cells, validated_cells
+from meor.study.pairing import Cell, alone_cells, groups, method_cells, selection_cells, validated_cells
 from meor.study.plan import Study
 
 PLAN = Study.resolve(
     {
         "study": "small",
         "stream": ["world", "some/where"],
-        "methods": ["replay", "calibration", "mmr", "meor"],
+        "methods": ["none", "calibration", "mmr", "meor"],
         "coefficient_rule": ["balance", "validated", 0.3],
         "pairs": 2,
     }
 )
 
 
-def test_replay_comes_once_a_pair_and_selection_pairs_are_judged_on_validation() -> None:
-    cells = replay_cells(PLAN)
+def test_the_host_alone_comes_once_per_pair_and_selection_pairs_are_judged_on_validation() -> None:
+    cells = alone_cells(PLAN)
     assert [(cell.stream, cell.seed, cell.split) for cell in cells] == [
         ("world", 0, "test"),
         ("world", 1, "test"),
@@ -59,7 +59,7 @@ def test_a_validated_multiple_of_one_is_the_balanced_run_itself() -> None:
 
 
 def test_no_two_cells_have_one_folder() -> None:
-    cells = {*replay_cells(PLAN), *method_cells(PLAN), *selection_cells(PLAN)}
+    cells = {*alone_cells(PLAN), *method_cells(PLAN), *selection_cells(PLAN)}
     assert len({cell.name for cell in cells}) == len(cells)
     odd = Cell("/a/../b c", "complex", "replay", "paper", 0, "meor", 3.0)
     assert odd.name == "b-c-replay-complex-paper/pair-0/meor-x3"

@@ -51,7 +51,7 @@ def test_levels_and_effects_are_those_of_the_cells_that_exist_and_marked(rows: l
     assert other is not None
     assert mine.levels["A_TN"] == replace(other.levels["A_TN"], partial=True)
     assert mine.levels["H_cur"] == other.levels["H_cur"]
-    ours, theirs = (compare(each, GROUP, "balance", "meor", "replay") for each in (rows, complete))
+    ours, theirs = (compare(each, GROUP, "balance", "meor", "none") for each in (rows, complete))
     assert ours["A_TN"] == replace(theirs["A_TN"], partial=True)
     assert not ours["H_cur"].partial
 
@@ -108,5 +108,5 @@ def test_rows_of_an_earlier_study_are_read(tmp_path: Path) -> None:
 
 
 def test_the_validated_rule_judges_over_the_cells_that_exist(rows: list[Row]) -> None:
-    chosen = [row for row in rows if row.method in ("replay", "meor")]
+    chosen = [row for row in rows if row.method in ("none", "meor")]
     assert choose(chosen, GROUP, "meor").candidates[0].A_TN > 0

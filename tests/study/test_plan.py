@@ -7,18 +7,18 @@ import pytest
 from meor.errors import ConfigError
 from meor.study.plan import FIRST_SELECTION_SEED, PRESET_STUDIES, Study
 
-SMALL = {"study": "small", "stream": "world", "methods": ["replay", "meor"]}
+SMALL = {"study": "small", "stream": "world", "methods": ["none", "meor"]}
 
 
 @pytest.mark.parametrize("name", PRESET_STUDIES)
 def test_every_preset_is_a_sound_plan(name: str) -> None:
     plan = Study.load(name)
     assert plan.study == name
-    assert "replay" in plan.methods
+    assert "none" in plan.methods
 
 
 def test_presets_are_the_papers_comparisons() -> None:
-    assert Study.load("primary").methods == ("replay", "calibration", "mmr", "uor", "meor")
+    assert Study.load("primary").methods == ("none", "calibration", "mmr", "uor", "meor")
     assert set(Study.load("ablation").methods) >= {"mmr", "uor", "shuffled", "uncentered", "meor"}
     transfer = Study.load("transfer")
     assert (transfer.stream, transfer.backbone) == (("FBInc-S", "FBInc-L"), ("complex", "distmult", "transe"))
@@ -29,7 +29,7 @@ def test_presets_are_the_papers_comparisons() -> None:
 
 def test_what_comes_later_wins(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text("stream: world\nmethods: [replay, meor]\nsettings: {dim: 8, base: {epochs: 5}}\n")
+    path.write_text("stream: world\nmethods: [none, meor]\nsettings: {dim: 8, base: {epochs: 5}}\n")
     plan = Study.load(str(path), changes={"pairs": 3, "stream": None}, sets=["dim=4", "base.batch=64"])
     assert (plan.study, plan.pairs, plan.stream) == ("mine", 3, ("world",))
     config = plan.config("world", "complex", "replay", "practical", "meor", 2, coefficient=0.5)
@@ -54,9 +54,9 @@ def test_a_plan_reads_back_from_what_it_writes(tmp_path: Path) -> None:
     ("change", "problem"),
     [
         ({"metods": ["meor"]}, "nearest setting is methods"),
-        ({"methods": ["meor"]}, "must name replay"),
-        ({"methods": ["replay", "meorr"]}, "nearest option is meor"),
-        ({"methods": ["replay", "replay"]}, "twice"),
+        ({"methods": ["meor"]}, "must name none"),
+        ({"methods": ["none", "meorr"]}, "nearest option is meor"),
+        ({"methods": ["none", "replay"]}, "twice"),
         ({"pairs": 0}, "pairs cannot be 0"),
         ({"preset": "best"}, "preset"),
         ({"coefficient_rule": "guess"}, "balance, validated"),
@@ -85,11 +85,11 @@ def test_whatever_is_wrong_is_one_sentence(change: dict[str, object], problem: s
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("stream: world\nmethods: [replay, meorr]\n", "line 2: methods.1 cannot be 'meorr'"),
-        ("stream: world\n\nmethods: [meor]\n", "line 3: methods must name replay"),
-        ("methods: [replay]\nstream: [a/x, b/x]\n", "line 2: stream names a/x and b/x"),
-        ("methods: [replay]\nstream: x\nsettings:\n  seed: 3\n", "line 3: settings cannot hold seed"),
-        ("study: my study\nmethods: [replay]\nstream: x\n", "line 1: study: 'my study'"),
+        ("stream: world\nmethods: [none, meorr]\n", "line 2: methods.1 cannot be 'meorr'"),
+        ("stream: world\n\nmethods: [meor]\n", "line 3: methods must name none"),
+        ("methods: [none]\nstream: [a/x, b/x]\n", "line 2: stream names a/x and b/x"),
+        ("methods: [none]\nstream: x\nsettings:\n  seed: 3\n", "line 3: settings cannot hold seed"),
+        ("study: my study\nmethods: [none]\nstream: x\n", "line 1: study: 'my study'"),
     ],
 )
 def test_an_error_in_a_study_file_names_the_file_and_the_line(text: str, told: str, tmp_path: Path) -> None:

@@ -26,6 +26,11 @@ def test_rows_come_back_to_the_bit(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def test_rows_that_name_the_host_alone_replay_are_read_as_none(tmp_path: Path) -> None:
+    write_rows(tmp_path / "runs.parquet", [row("replay"), row("meor")])
+    assert [each.method for each in read_rows(tmp_path / "runs.parquet")] == ["none", "meor"]
+
+
 def test_the_columns_are_those_promised(tmp_path: Path) -> None:
     write_rows(tmp_path / "runs.parquet", [])
     assert pq.read_schema(tmp_path / "runs.parquet").names[: len(PROMISED)] == PROMISED

@@ -23,28 +23,28 @@ def grid(values: dict[float, tuple[float, float]], pair: int = 1_000_000):  # ty
 
 
 def test_the_highest_h_cur_that_keeps_newcomers_is_chosen() -> None:
-    rows = [row("replay", 1_000_000)]  # H_cur .2, A_TN .1
+    rows = [row("none", 1_000_000)]  # H_cur .2, A_TN .1
     points = [(0.201, 0.1), (0.21, 0.096), (0.22, 0.0951), (0.23, 0.09), (0.24, 0.05), (0.3, 0.0)]
     values = dict(zip(MULTIPLES, points, strict=True))
     found = choose([*rows, *grid(values)], GROUP, "meor")
     assert found.multiple == 10.0
     assert [each.admitted for each in found.candidates] == [True, True, True, False, False, False]
-    assert (found.replay.H_cur, found.replay.A_TN) == (0.2, 0.1)
+    assert (found.none.H_cur, found.none.A_TN) == (0.2, 0.1)
 
 
 def test_the_margin_itself_is_admitted_and_equals_go_to_the_smaller() -> None:
-    rows = [row("replay", 1_000_000, A_TN=0.5)]
+    rows = [row("none", 1_000_000, A_TN=0.5)]
     values = dict.fromkeys(MULTIPLES, (0.21, 0.495))
     assert choose([*rows, *grid(values)], GROUP, "meor").multiple == 1.0
 
 
 def test_without_an_admissible_multiple_the_penalty_is_not_used() -> None:
     values = dict.fromkeys(MULTIPLES, (0.3, 0.01))
-    assert choose([row("replay", 1_000_000), *grid(values)], GROUP, "meor").multiple == 0.0
+    assert choose([row("none", 1_000_000), *grid(values)], GROUP, "meor").multiple == 0.0
 
 
 def test_pairs_are_averaged_before_the_choice() -> None:
-    rows = [row("replay", 1_000_000), row("replay", 1_000_001)]
+    rows = [row("none", 1_000_000), row("none", 1_000_001)]
     one = dict.fromkeys(MULTIPLES, (0.2, 0.1)) | {3.0: (0.25, 0.1), 10.0: (0.24, 0.1)}
     other = dict.fromkeys(MULTIPLES, (0.2, 0.1)) | {3.0: (0.2, 0.1), 10.0: (0.24, 0.1)}
     assert choose([*rows, *grid(one), *grid(other, 1_000_001)], GROUP, "meor").multiple == 10.0
@@ -52,7 +52,7 @@ def test_pairs_are_averaged_before_the_choice() -> None:
 
 def test_a_multiple_with_a_failed_run_is_not_judged() -> None:
     values = {multiple: (0.2 + multiple / 1e4, 0.1) for multiple in MULTIPLES[:3]}
-    found = choose([row("replay", 1_000_000), *grid(values)], GROUP, "meor")
+    found = choose([row("none", 1_000_000), *grid(values)], GROUP, "meor")
     assert [each.multiple for each in found.candidates] == [1.0, 3.0, 10.0]
     assert found.multiple == 10.0
 
@@ -61,11 +61,11 @@ def test_nothing_is_chosen_from_nothing() -> None:
     with pytest.raises(StudyError, match="No selection pair"):
         choose([], GROUP, "meor")
     with pytest.raises(StudyError, match="A_TN is undefined"):
-        choose([row("replay", 1_000_000, A_TN=None)], GROUP, "meor")
+        choose([row("none", 1_000_000, A_TN=None)], GROUP, "meor")
 
 
 def test_the_grid_goes_on_while_the_last_two_multiples_are_best_and_no_further_than_100000() -> None:
-    replay = [row("replay", 1_000_000)]
+    replay = [row("none", 1_000_000)]
 
     def next_after(values: dict[float, tuple[float, float]]) -> float | None:
         rows = [*replay, *grid(values)]
@@ -81,6 +81,6 @@ def test_the_grid_goes_on_while_the_last_two_multiples_are_best_and_no_further_t
 
 
 def test_multiples_of_a_coefficient_of_0_are_not_tried_further() -> None:
-    rows = [row("replay", 1_000_000)]
+    rows = [row("none", 1_000_000)]
     rows += [replace(each, coefficient=0.0) for each in grid(dict.fromkeys(MULTIPLES, (0.2, 0.1)))]
     assert next_multiple(rows, choose(rows, GROUP, "meor")) is None

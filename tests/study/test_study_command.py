@@ -36,14 +36,14 @@ def test_a_study_file_makes_rows_tables_effects_and_says_so(given: list[str], tm
     assert (out / "command.txt").is_file()
     assert {path.suffix for path in (out / "tables").iterdir()} == {".txt", ".md", ".tex", ".csv"}
     assert "Endpoints: " in shown
-    assert "pair-0/replay" in progress
+    assert "pair-0/none" in progress
     code, _, progress = run(*given, "--pairs", "3", "--quiet")
     assert (code, progress) == (0, "")
     assert len(read_rows(out / "runs.parquet")) == 3 * len(METHODS)
 
 
 def test_two_studies_may_share_their_runs(given: list[str], tmp_path: Path) -> None:
-    runs = ["--runs", str(tmp_path / "runs"), "--method", "replay"]
+    runs = ["--runs", str(tmp_path / "runs"), "--method", "none"]
     code, shown, _ = run(*given, *runs, "--holm", "--table", "absolute")
     assert code == 0
     assert f"meor report {tmp_path / 'out'} --runs {tmp_path / 'runs'} makes a page" in shown
@@ -60,15 +60,15 @@ def test_two_studies_may_share_their_runs(given: list[str], tmp_path: Path) -> N
 def test_a_failed_run_is_named_and_the_exit_code_says_so(given: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "out" / "runs" / "ring-replay-complex-practical" / "pair-0"
     folder.mkdir(parents=True)
-    (folder / "replay").write_text("in the way")
-    code, _, progress = run(*given, "--method", "replay")
+    (folder / "none").write_text("in the way")
+    code, _, progress = run(*given, "--method", "none")
     assert code == 2
-    assert "FAILED ring-replay-complex-practical/pair-0/replay" in progress
+    assert "FAILED ring-replay-complex-practical/pair-0/none" in progress
     assert "The others are done. The same command" in progress
     (folder.parent / "pair-1").mkdir(exist_ok=True)
-    code, shown, progress = run(*given, "--method", "replay", "--pairs", "1")
+    code, shown, progress = run(*given, "--method", "none", "--pairs", "1")
     assert code == 2
-    assert "the first is ring-replay-complex-practical/pair-0/replay: " in progress
+    assert "the first is ring-replay-complex-practical/pair-0/none: " in progress
     assert "The others are done" not in progress
     assert ". ." not in progress
     assert shown == ""  # no table, and no page of nothing
@@ -113,7 +113,7 @@ def test_a_study_that_is_asked_to_end_takes_its_workers_with_it(tmp_path):
         start_new_session=True,
     )
     deadline = time.monotonic() + 120
-    while not list((tmp_path / "out").glob("runs/*/pair-*/replay/log.jsonl")):
+    while not list((tmp_path / "out").glob("runs/*/pair-*/none/log.jsonl")):
         assert study.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.1)

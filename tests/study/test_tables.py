@@ -61,9 +61,9 @@ def test_the_papers_rows_stay_away_from_other_streams_and_backbones() -> None:
 def test_effects_hold_means_bounds_and_verdicts() -> None:
     rows = study_rows()
     table = one(plan(tables=["effects"]), rows, holm=True)
-    line = next(cells for cells in table.rows if cells[:2] == ("Replay", "ours"))
+    line = next(cells for cells in table.rows if cells[:2] == ("Host alone", "ours"))
     at = dict(zip(table.columns, line, strict=True))
-    found = compare(rows, GROUP, "balance", "meor", "replay")
+    found = compare(rows, GROUP, "balance", "meor", "none")
     assert at["ΔH_cur mean"] == found["H_cur"].mean
     assert at["D_MCI reduction LB"] == found["D_MCI"].lower
     assert at["W/T/L"] == found["H_cur"].wtl
@@ -77,7 +77,9 @@ def test_effects_hold_means_bounds_and_verdicts() -> None:
 def test_an_effect_on_query_newcomers_is_shown_and_the_paper_has_none() -> None:
     lower = [replace(each, A_QN=0.04) if each.method == "meor" else each for each in study_rows()]
     table = one(plan(tables=["effects"]), lower)
-    replay = [dict(zip(table.columns, cells, strict=True)) for cells in table.rows if cells[0] == "Replay"]
+    replay = [
+        dict(zip(table.columns, cells, strict=True)) for cells in table.rows if cells[0] == "Host alone"
+    ]
     assert [each["ΔA_QN mean"] for each in replay] == [pytest.approx(-0.01), None]
     assert [each["W/T/L"] for each in replay][1] == "8/0/0"
 
@@ -91,7 +93,7 @@ def test_holm_adjusts_over_the_rows_of_each_table_and_says_so(name: str) -> None
     family = [cells for cells in table.rows if cells[1] == "ours"]
     assert list(table.columns)[-1] == "Holm p"
     assert all(cells[-1] is None for cells in table.rows if cells[1] == "paper")
-    comparators = {"effects": METHODS[:-1], "ablation": METHODS[2:-1], "transfer": ("replay", "replay")}[name]
+    comparators = {"effects": METHODS[:-1], "ablation": METHODS[2:-1], "transfer": ("none", "none")}[name]
     assert len(family) == len(comparators)
     raw = [compare(rows, GROUP, "balance", "meor", each)["H_cur"].p_value for each in comparators]
     assert min(cells[-1] for cells in family) == pytest.approx(min(raw) * len(raw))  # type: ignore[type-var]
@@ -110,12 +112,12 @@ def test_adjusted_p_values_of_a_group_and_rule_stand_in_the_effects_file(tmp_pat
 
 
 def test_a_study_without_meor_is_about_its_first_penalty() -> None:
-    made = plan(methods=["replay", "uor", "mmr"], tables=["effects", "ablation", "transfer"])
+    made = plan(methods=["none", "uor", "mmr"], tables=["effects", "ablation", "transfer"])
     effects, transfer = study_tables(made, study_rows())
     assert effects.title.startswith("MMR minus comparator")
-    assert [cells[:2] for cells in effects.rows] == [("Replay", "ours"), ("UOR", "ours")]
-    assert transfer.title.startswith("MMR minus replay")
-    assert study_tables(plan(methods=["replay"], tables=["effects"]), study_rows()) == []
+    assert [cells[:2] for cells in effects.rows] == [("Host alone", "ours"), ("UOR", "ours")]
+    assert transfer.title.startswith("MMR minus the host alone")
+    assert study_tables(plan(methods=["none"], tables=["effects"]), study_rows()) == []
 
 
 def test_an_error_in_a_pair_is_not_taken_for_a_lack_of_pairs() -> None:
@@ -182,11 +184,11 @@ def test_the_boundary_counts_active_records_pair_by_pair() -> None:
 def test_the_frontier_has_points_and_a_comparison_at_equal_acquisition() -> None:
     rows = []
     for pair in range(2):
-        rows.append(row("replay", pair))
+        rows.append(row("none", pair))
         for method in ("meor", "mmr"):
             for multiple, acquired in ((1.0, 0.09), (3.0, 0.08)):
                 rows.append(row(method, pair, multiple=multiple, A_TN=acquired))
-    made = plan(methods=["replay", "mmr", "meor"], multiples=[1, 3], tables=["frontier"])
+    made = plan(methods=["none", "mmr", "meor"], multiples=[1, 3], tables=["frontier"])
     points, equal = study_tables(made, rows)
     assert [cells[2] for cells in points.rows] == [0.0, 1.0, 3.0] * 2
     assert {cells[0] for cells in equal.rows} == {"MMR"}
@@ -260,7 +262,9 @@ def test_means_alone_have_no_note_about_bounds() -> None:
 def test_rounding_invents_no_sign_and_what_is_missing_is_a_dash() -> None:
     rows = [replace(each, A_QN=None, H_old=0.25, H_cur=0.25 + 1e-9, D_MCI=-1e-9) for each in study_rows(2)]
     table = one(plan(), rows)
-    line = next(line for line in as_text(table).splitlines() if line.startswith("Replay") and "ours" in line)
+    line = next(
+        line for line in as_text(table).splitlines() if line.startswith("Host alone") and "ours" in line
+    )
     assert "-0.0000" not in line
     assert "--" in line
     assert float(next(csv.reader(io.StringIO(as_csv(table).splitlines()[1])))[4]) == -1e-9

@@ -16,7 +16,7 @@ from tests.study.tiny_study import tiny_plan
 from meor.errors import MemoryBudgetError
 from meor.study import worker
 from meor.study.cell import Outcome, Task
-from meor.study.pairing import replay_cells
+from meor.study.pairing import alone_cells
 
 PATIENCE = 120.0  # for something to begin on busy cores
 SOON = 15.0  # for something to end
@@ -130,7 +130,7 @@ def test_freed_memory_goes_back_to_the_system_between_cells(tmp_path: Path, monk
     plan = tiny_plan(tmp_path)
     worker.give_memory_back()
     before = _resident()
-    assert worker.make_cell(Task(plan, replay_cells(plan)[0], tmp_path)).failure == "eaten"
+    assert worker.make_cell(Task(plan, alone_cells(plan)[0], tmp_path)).failure == "eaten"
     assert _resident() - before < 64 << 20  # of 250 MiB
 
 
@@ -153,5 +153,5 @@ def test_a_cell_reads_within_the_memory_of_its_study(tmp_path: Path, monkeypatch
     monkeypatch.setattr(worker, "run_cell", reading)
     plan = tiny_plan(tmp_path)
     with pytest.raises(MemoryBudgetError, match="--memory"):
-        worker.make_cell(Task(plan, replay_cells(plan)[0], tmp_path, memory=10_000))
-    assert worker.make_cell(Task(plan, replay_cells(plan)[0], tmp_path)).failure == "read"
+        worker.make_cell(Task(plan, alone_cells(plan)[0], tmp_path, memory=10_000))
+    assert worker.make_cell(Task(plan, alone_cells(plan)[0], tmp_path)).failure == "read"

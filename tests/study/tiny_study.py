@@ -10,7 +10,7 @@ from tests.tiny_run import SETTINGS, tiny_stream
 from meor.stream.writer import write_stream
 from meor.study.plan import Study
 
-METHODS = ("replay", "calibration", "mmr", "uor", "shuffled", "uncentered", "meor")
+METHODS = ("none", "calibration", "mmr", "uor", "shuffled", "uncentered", "meor")
 
 
 def tiny_plan(folder: Path, **changes: object) -> Study:

@@ -47,7 +47,7 @@ def command(
     """Show what the penalty saw at historical queries of an update.
 
     Newcomers, matched old entities, scale and pressures are made again from the weights of that update.
-    Runs without a penalty (replay, calibration) are shown as MEOR would see them.
+    Runs without a penalty (none, calibration) are shown as MEOR would see them.
     """
     view = RunView.open(run)
     if update not in view.updates or update == 0:

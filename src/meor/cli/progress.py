@@ -16,7 +16,7 @@ from meor.run.trainer import Watcher
 PLAIN_SECONDS = 10.0
 _PHASES = {
     "base": "base",
-    "balance": "update {} as replay, to balance the penalty",
+    "balance": "update {} of the host alone, to balance the penalty",
     "update": "update {}",
     "evaluate": "update {}: ranking",
 }

@@ -52,7 +52,7 @@ def command(
     backbone: Annotated[str | None, typer.Option(help="complex, distmult or transe. [complex]")] = None,
     host: Annotated[str | None, typer.Option(help="The continual learner. [replay]")] = None,
     method: Annotated[
-        str | None, typer.Option(help="replay, or a regularizer on top of it. [replay]")
+        str | None, typer.Option(help="What is added to the host; none for the host alone. [none]")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="paper or practical. [practical]")] = None,
     seed: Annotated[int | None, typer.Option(help="Addresses every draw. [0]")] = None,

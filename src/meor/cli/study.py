@@ -60,7 +60,8 @@ def command(
     ] = None,
     runs: Annotated[Path | None, typer.Option(help="Folder of the run folders. [OUT/runs]")] = None,
     weights: Annotated[
-        bool, typer.Option(help="Keep the weights of finished runs (replay's are always kept).")
+        bool,
+        typer.Option(help="Keep the weights of finished runs (those of the host alone stay)."),
     ] = True,
     memory: Memory = "1GiB",
     cache: Annotated[Path | None, typer.Option(help="Where base models are shared.")] = None,

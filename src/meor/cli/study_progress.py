@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from meor.escape import terminal
+from meor.methods import NONE
 from meor.study.cell import Outcome
 from meor.study.conduct import Observer
 
@@ -42,11 +43,11 @@ class Tally:
         self.done += 1
         self.failed += outcome.failure is not None
         if not outcome.reused and outcome.failure is None:
-            self._took[outcome.cell.method == "replay"].append(outcome.seconds)
+            self._took[outcome.cell.method == NONE].append(outcome.seconds)
 
     @property
     def left(self) -> str:
-        """Replay cells may train a base and take longer: the others count as soon as there is one."""
+        """The host alone may train a base and take longer: the others count as soon as there is one."""
         known = self._took[False] or self._took[True]
         if not known or self.done >= self.total:
             return ""

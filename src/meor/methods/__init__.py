@@ -1,5 +1,25 @@
 """Methods: what is added to a continual learner. `METHODS` names them all; a new one is one line there."""
 
-from meor.methods.registry import METHODS, NONE, Method, is_penalized, method_label, penalties, register
+from meor.methods.registry import (
+    METHODS,
+    NONE,
+    Method,
+    current_name,
+    former_name,
+    is_penalized,
+    method_label,
+    penalties,
+    register,
+)
 
-__all__ = ["METHODS", "NONE", "Method", "is_penalized", "method_label", "penalties", "register"]
+__all__ = [
+    "METHODS",
+    "NONE",
+    "Method",
+    "current_name",
+    "former_name",
+    "is_penalized",
+    "method_label",
+    "penalties",
+    "register",
+]

@@ -52,9 +52,22 @@ class Method:
         return self.short or self.label
 
 
-NONE = "replay"
+NONE = "none"
+"""The host alone. Every other method of a pair is compared with it and starts from it."""
+
+_FORMER = {"replay": NONE}  # `replay` is a host
 METHODS: dict[str, Method] = {}
 """By name, in the order of tables and marks."""
+
+
+def current_name(name: str) -> str:
+    """The name of a method today: settings, folders and rows of earlier versions are read by it."""
+    return _FORMER.get(name, name)
+
+
+def former_name(name: str) -> str:
+    """The name of a method in what earlier versions wrote."""
+    return next((former for former, now in _FORMER.items() if now == name), name)
 
 
 def register(method: Method) -> Method:
@@ -83,9 +96,9 @@ def method_label(name: str) -> str:
 
 register(
     Method(
-        "replay",
-        "Replay",
-        "the host as it is: new facts with replayed old ones, no penalty.",
+        NONE,
+        "Host alone",
+        "the host as it is: no penalty, and no transform of its scores.",
         kind="host",
     )
 )
@@ -93,7 +106,7 @@ register(
     Method(
         "calibration",
         "Persistent calibration",
-        "trains nothing more; transforms the scores of a replay model by admission cohort, relation and "
+        "trains nothing more; transforms the scores of the host alone by admission cohort, relation and "
         "side, as fitted on validation facts.",
         kind="transform",
         short="Calibration",

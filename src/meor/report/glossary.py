@@ -17,7 +17,7 @@ RULES = {
     ),
     "validated": (
         "the multiple of the balanced coefficient with the highest H_cur on validation facts of other pairs, "
-        f"among those whose A_TN there is no more than {number(MARGIN, 3)} below replay’s."
+        f"among those whose A_TN there is no more than {number(MARGIN, 3)} below that of the host alone."
     ),
 }
 PRESETS = {

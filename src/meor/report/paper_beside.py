@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meor.hosts import HOSTS
+from meor.methods import NONE
 from meor.report.page import Cell, Column, Table
 from meor.report.study_data import Setting, StudyData
 from meor.report.words import ABSENT, MINUS, bound, effect, effect_name, method_name, number
@@ -72,7 +73,7 @@ def _paper_transfer(printed: PaperTable, data: StudyData) -> list[Table]:
         group = setting.group
         stream = next((name for name in TRANSFERRED if is_stream(group.stream, name)), group.stream)
         key = f"{stream} {group.host} {group.backbone}"
-        against = next((each for each in setting.comparisons if each.comparator == "replay"), None)
+        against = next((each for each in setting.comparisons if each.comparator == NONE), None)
         if key not in printed.rows or against is None or against.method != "meor":
             continue
         cur, acquired = against.effects.get("H_cur"), against.effects.get("A_TN")

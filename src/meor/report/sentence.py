@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meor.evaluation.overall import MARK
+from meor.methods import NONE
 from meor.methods.calibration_grid import MARGIN
 from meor.report.run_page import shown_name
 from meor.report.study_data import Setting, StudyData
@@ -35,12 +36,12 @@ def sentence(data: StudyData) -> str:
 
 
 def _against_replay(setting: Setting) -> Comparison | None:
-    found = (each for each in setting.comparisons if each.comparator == "replay" and "H_cur" in each.effects)
+    found = (each for each in setting.comparisons if each.comparator == NONE and "H_cur" in each.effects)
     return next(found, None)
 
 
 def _about(setting: Setting, against: Comparison, several: bool, first: bool) -> str:
-    """One rule: MEOR against replay, what it preserves, and where the others stand."""
+    """One rule: MEOR against the host alone, what it preserves, and where the others stand."""
     gain = against["H_cur"]
     if gain.wins == gain.losses == 0:
         return _the_same(setting, against, several)
@@ -50,9 +51,8 @@ def _about(setting: Setting, against: Comparison, several: bool, first: bool) ->
         start += f" the rank of old facts among all entities over {plural(len(against.pairs), 'pair')}"
     else:
         start = f"With {coefficient_name(setting.rule)} it {verb} that rank"
-    told = (
-        f"{start}: H_cur {effect(gain.mean)} against replay, one-sided 95 % lower bound {bound(gain.lower)}"
-    )
+    told = f"{start}: H_cur {effect(gain.mean)} against the host alone, "
+    told += f"one-sided 95 % lower bound {bound(gain.lower)}"
     told += _cost(against.effects.get("D_MCI"))
     told += f". {_preserved(against)}{_asked_less_well(against.effects.get('A_QN'))}"
     others = [each for each in setting.comparisons if each is not against and "H_cur" in each.effects]
@@ -66,7 +66,7 @@ def _the_same(setting: Setting, against: Comparison, several: bool) -> str:
     why = "no record of its penalty was active" if against.active_share == 0 else "H_cur is the same"
     pairs = plural(len(against.pairs), "pair")
     who = f"{_where(setting, several)}, {method_name(against.method)}"
-    return f"{who} equals replay to the last digit in {pairs}: {why}."
+    return f"{who} equals the host alone to the last digit in {pairs}: {why}."
 
 
 def _where(setting: Setting, several: bool) -> str:
@@ -96,9 +96,9 @@ def _over_settings(found: Sequence[Comparison]) -> str:
     up = sum(gain.improved for gain in gains)
     down = sum(gain.worsened for gain in gains)
     same = sum(gain.wins == gain.losses == 0 for gain in gains)
-    told = f"Of {plural(size, 'setting')}, {name} against replay clearly raises H_cur in {up}"
+    told = f"Of {plural(size, 'setting')}, {name} against the host alone clearly raises H_cur in {up}"
     told += f" and lowers it in {down}"
-    told += f"; in {same} it equals replay in every pair" if same else ""
+    told += f"; in {same} it equals the host alone in every pair" if same else ""
     kept = [
         f"{name} in {sum(each[name].preserved for each in having)} of {len(having)}"
         for name in PRESERVED

@@ -136,7 +136,7 @@ def frontier_section(data: StudyData) -> tuple[Section, ...]:
                     )
                     for line in lines
                 ),
-                "Each curve starts at replay and goes through multiples of the method's balanced "
+                "Each curve starts at the host alone and goes through multiples of the method's balanced "
                 "coefficient. Up and to the right is better. Thin crosses are two-sided 95 % intervals "
                 f"over pairs, cut at the frame. Labels are the multiples of {lines[-1].name}.",
                 partial(figures.frontier, lines),
@@ -168,7 +168,7 @@ def _line(data: StudyData, group: Group, method: str) -> FrontierLine:
                 x.interval.high if x.interval else x.mean,
                 y.interval.low if y.interval else y.mean,
                 y.interval.high if y.interval else y.mean,
-                figures.coefficient_label(each.multiple) if each.multiple else "replay",
+                figures.coefficient_label(each.multiple) if each.multiple else "host alone",
             )
         )
     return FrontierLine(method_name(method), list(METHODS).index(method), tuple(points))

@@ -7,6 +7,7 @@ from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from meor.escape import shell, shell_words
+from meor.methods import NONE, former_name
 from meor.methods.calibration_grid import MARGIN
 from meor.methods.coefficient import ENOUGH
 from meor.report.glossary import agreement
@@ -96,14 +97,14 @@ def _selection(data: StudyData) -> Table:
     """What each multiple gave on validation facts, and which was taken."""
     tried = sorted({one["multiple"] for each in data.selection for one in each["candidates"]})
     columns = (
-        *(Column("method"), Column("setting"), Column("replay", numeric=True)),
+        *(Column("method"), Column("setting"), Column("host alone", numeric=True)),
         *(Column(f"×{multiple:g}", numeric=True) for multiple in tried),
         Column("taken"),
     )
     rows = tuple(_selected(each, tried) for each in data.selection)
     note = (
         "Validation H_cur, and A_TN below it. Taken is the highest H_cur among the multiples whose A_TN is "
-        f"no more than {MARGIN:g} below replay’s."
+        f"no more than {MARGIN:g} below that of the host alone."
     )
     ends = dict.fromkeys(method_name(each["method"]) for each in data.selection if _at_the_end(each))
     if ends:
@@ -128,7 +129,7 @@ def _selected(choice: Mapping[str, Any], tried: Sequence[float]) -> tuple[Cell, 
     return (
         Cell(method_name(choice["method"])),
         Cell(str(Group(**choice["group"]))),
-        _judged(choice["replay"]),
+        _judged(choice[NONE if NONE in choice else former_name(NONE)]),
         *(_judged(found.get(multiple), "good" if multiple == taken else "") for multiple in tried),
         Cell(f"×{taken:g}" if taken else "none kept newcomers: penalty not used", taken),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from meor.methods import NONE
 from meor.report import parts, study_tables
 from meor.report.drawn import drawn
 from meor.report.figures import LossPanel
@@ -137,9 +138,9 @@ def _absolute(data: StudyData) -> list[Table]:
 
 
 def _panels(data: StudyData, main: Setting) -> list[LossPanel]:
-    """Replay, and the head method under each rule, in the setting that is looked at closely."""
+    """The host alone, and the head method under each rule, in the setting that is looked at closely."""
     settings = [setting for setting in data.settings if setting.group == main.group]
-    wanted = [(main, "replay", "")]
+    wanted = [(main, NONE, "")]
     if data.head is not None:
         wanted += [(each, data.head, f" ({each.rule})" if len(settings) > 1 else "") for each in settings]
     panels = []
@@ -151,8 +152,8 @@ def _panels(data: StudyData, main: Setting) -> list[LossPanel]:
 
 
 def _shown_run(data: StudyData, main: Setting) -> RunView | None:
-    """The run that is looked at closely: the head method's, or replay's where only that has weights."""
-    found = [view for method in (data.head, "replay") if (view := _first_run(data, main, method)) is not None]
+    """The run that is looked at closely: the head method's, or the host's where only that has weights."""
+    found = [view for method in (data.head, NONE) if (view := _first_run(data, main, method)) is not None]
     return next((view for view in found if has_weights(view)), found[0] if found else None)
 
 

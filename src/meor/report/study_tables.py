@@ -195,7 +195,7 @@ def verdict(name: str, found: Effect) -> Cell:
 def equal_acquisition(found: Sequence[EqualAcquisition], where: str) -> Table:
     columns = (
         Column("against"),
-        Column("A_TN against replay's", numeric=True),
+        Column("A_TN against host alone", numeric=True),
         Column("ΔH_cur", numeric=True),
         Column("lower bound", numeric=True),
         Column("two-sided 95 %", numeric=True, sortable=False),

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from meor.errors import ConfigError
+from meor.methods import former_name
 from meor.run.explain import explain
 from meor.run.settings import (
     PRESETS,
@@ -131,6 +132,7 @@ class Config(Section):
         return _digest(
             {
                 **self.model_dump(mode="json", exclude={*PLACES, "preset"}),
+                "method": former_name(self.method),  # so that runs begun before keep their hash
                 "stream_hash": stream_hash,
                 "base_hash": base_hash,
             }

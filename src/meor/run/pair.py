@@ -12,6 +12,7 @@ from pathlib import Path
 
 from meor.backbone import Model
 from meor.errors import RunError
+from meor.methods import NONE
 from meor.run.base_store import BaseStore, StoredBase, Wanted
 from meor.run.config import Config
 from meor.run.folder import RunFolder
@@ -45,9 +46,9 @@ class Pair:
             config.model_dump(exclude={*UNSHARED, "evaluation", "data_dir"})
             for config in (self.config, view.config)
         )
-        if view.config.method != "replay" or mine != theirs:
+        if view.config.method != NONE or mine != theirs:
             raise RunError(
-                f"{self.given} is not the replay run of this pair. "
+                f"{self.given} is not the run of the host alone in this pair. "
                 "Give one with the same stream, seed and settings."
             )
         return view

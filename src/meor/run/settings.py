@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from meor.methods import METHODS, current_name
 from meor.run.explain import explain
 from meor.stream.sample import ALL
 
@@ -44,11 +45,11 @@ def known_backbone(value: Any) -> Any:
 
 
 def _method(value: Any) -> Any:
-    from meor.methods import METHODS
-
-    if isinstance(value, str) and value not in METHODS:
+    if not isinstance(value, str):
+        return value
+    if current_name(value) not in METHODS:
         raise ValueError(f"is not one of {', '.join(METHODS)}")
-    return value
+    return current_name(value)
 
 
 def _host(value: Any) -> Any:

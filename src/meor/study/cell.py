@@ -15,7 +15,7 @@ from filelock import FileLock
 from meor.errors import MeorError, StudyError, is_interrupt
 from meor.evaluation.overall import overall
 from meor.evaluation.rank import DEFAULT_MEMORY
-from meor.methods import is_penalized
+from meor.methods import NONE, is_penalized
 from meor.run.config import Config
 from meor.run.layout import is_run
 from meor.run.records_file import active_share
@@ -52,7 +52,7 @@ class Task:
 
     @property
     def folder(self) -> Path:
-        return self.runs / self.cell.name
+        return _place(self.runs, self.cell)
 
     @property
     def row_file(self) -> Path:
@@ -63,8 +63,8 @@ class Task:
         return self.folder.with_name(f"{self.cell.method}-{self.cell.split}.balance.json")
 
     @property
-    def replay_folder(self) -> Path:
-        return self.runs / self.cell.replay.name
+    def alone_folder(self) -> Path:
+        return _place(self.runs, self.cell.alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
     config = task.cell.config(task.plan, weight.coefficient, weight.begins)
     endpoints = _brought_to_the_end(task, config, stream, say)
     row = _kept(task, _row(task, stream, endpoints, weight.coefficient or 0.0))
-    if not task.keep_weights and task.cell.method != "replay":
+    if not task.keep_weights and task.cell.method != NONE:
         drop_weights(task.folder)
     return row
 
@@ -183,7 +183,7 @@ def _brought_to_the_end(task: Task, config: Config, stream: Stream, say: Say) ->
         memory=task.memory,
         cache=task.cache,
         checkpoint_seconds=task.checkpoint_seconds,
-        replay=None if task.cell.method == "replay" else task.replay_folder,
+        replay=None if task.cell.method == NONE else task.alone_folder,
     )
     if not is_run(task.folder):
         return start(config, task.folder, stream=stream, resources=resources)
@@ -206,9 +206,9 @@ def _weight(task: Task, stream: Stream, say: Say) -> Weight:
         return Weight(None)
     if cell.coefficient is not None:
         return Weight(cell.coefficient)
-    if not is_run(task.replay_folder):
-        raise StudyError(f"{cell.name} starts from {cell.replay.name}, which failed.")
-    found = kept_balance(task.balance_file, RunView.open(task.replay_folder), stream, cell.method, say)
+    if not is_run(task.alone_folder):
+        raise StudyError(f"{cell.name} starts from {cell.alone.name}, which failed.")
+    found = kept_balance(task.balance_file, RunView.open(task.alone_folder), stream, cell.method, say)
     if found.is_inactive:
         return Weight(0.0)
     return Weight(float((cell.multiple or 1.0) * found.coefficient), found.update)
@@ -237,10 +237,16 @@ def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: flo
         input_hash=input_hash(view, stream),
         multiple=cell.multiple,
         reference_hash=reference_hash(view, stream),
-        run=cell.name,
+        run=task.folder.relative_to(task.runs).as_posix(),
         **{f"{name}_existing": whole.value for name, whole in partial.items()},
         existing_cells=", ".join(f"{name} {whole.counted}" for name, whole in partial.items()) or None,
     )
+
+
+def _place(runs: Path, cell: Cell) -> Path:
+    """The folder of a cell: under its former name if an earlier version made it."""
+    former = runs / cell.former_name
+    return former if is_run(former) or row_path(former).is_file() else runs / cell.name
 
 
 def drop_weights(folder: Path) -> None:

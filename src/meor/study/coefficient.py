@@ -1,4 +1,4 @@
-"""The balanced coefficient of a pair (decision 34): read from its replay run, once for each method."""
+"""The balanced coefficient of a pair (decision 34): read from its host alone, once per method."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def read_balance(path: Path) -> Balance | None:
 
 
 def kept_balance(
-    path: Path, replay: RunView, stream: Stream, method: str, say: Callable[[str], object] = lambda _: None
+    path: Path, alone: RunView, stream: Stream, method: str, say: Callable[[str], object] = lambda _: None
 ) -> Balance:
-    """The balance at the first update of the pair's replay run that has enough to balance by (decision 34).
+    """The balance at the first update of the pair's host alone that has enough to balance by (decision 34).
 
     Made once and kept beside the runs. Where no update has enough, its coefficient is 0.
     """
@@ -46,10 +46,10 @@ def kept_balance(
         return kept
     if path.is_file():
         say(f"{path} was changed, is damaged, or is an earlier version's; it is made again")
-    config = replay.config.model_copy(update={"method": method})
+    config = alone.config.model_copy(update={"method": method})
     asked: list[Balance] = []
     for update in stream.updates:
-        asked.append(balanced(config, stream, update, replay.model))
+        asked.append(balanced(config, stream, update, alone.model))
         if not asked[-1].is_inactive:
             break
     found = most_telling(asked)

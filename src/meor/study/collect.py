@@ -8,7 +8,7 @@ from dataclasses import replace
 from meor.methods import is_penalized
 from meor.study.pairing import VALID, Cell, groups
 from meor.study.plan import BALANCE, VALIDATED, Study
-from meor.study.rows import Row
+from meor.study.rows import UNREGULARIZED, Row
 
 
 def rows_of_the_study(plan: Study, made: Mapping[Cell, Row], validated: Sequence[Cell]) -> tuple[Row, ...]:
@@ -33,7 +33,7 @@ def _was_asked_for(plan: Study, cell: Cell) -> bool:
 
 
 def _place(plan: Study, cell: Cell, row: Row) -> tuple[int, int, int, int, float]:
-    rules = ("none", *plan.coefficient_rule)
+    rules = (UNREGULARIZED, *plan.coefficient_rule)
     methods: tuple[str, ...] = plan.methods
     return (
         groups(plan).index(cell.group),

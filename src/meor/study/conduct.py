@@ -1,6 +1,6 @@
 """A study from its plan to `runs.parquet`: stage by stage, resumable, with the rest going on after a failure.
 
-Stages, because later cells start from earlier ones: replay runs, then everything with a known multiple
+Stages, because later cells start from earlier ones: the host alone, then everything with a known multiple
 (and the selection pairs), then the validated multiples. Within a stage cells are independent. What is there
 is written after each stage, and when the study is interrupted.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from meor.errors import MeorError, StudyError
 from meor.evaluation.rank import DEFAULT_MEMORY
+from meor.methods import NONE, method_label
 from meor.methods.coefficient import end_of_grid
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import to_json
@@ -25,9 +26,9 @@ from meor.study.execute import Executor, Serial
 from meor.study.pairing import (
     VALID,
     Cell,
+    alone_cells,
     groups,
     method_cells,
-    replay_cells,
     selection_cells,
     trial_cells,
     validated_cells,
@@ -116,7 +117,7 @@ class _Conductor:
         self.consequences: dict[str, str] = {}  # failures of what needed a run that failed
 
     def conduct(self) -> Findings:
-        first, second = replay_cells(self.plan), [*selection_cells(self.plan), *method_cells(self.plan)]
+        first, second = alone_cells(self.plan), [*selection_cells(self.plan), *method_cells(self.plan)]
         self._recall([*first, *second])
         needed = {cell.stream for cell in (*first, *second) if cell not in self.rows}
         for stream in self.plan.stream:
@@ -152,8 +153,8 @@ class _Conductor:
             self._recall(self._validated())
         rule = VALIDATED in self.plan.coefficient_rule
         later = self.plan.pairs * len(groups(self.plan)) * len(self.plan.penalized) if rule else 0
-        self._stage("replay", first, len(first) + len(second) + later)
-        ready = [cell for cell in second if self._has_replay(cell)]
+        self._stage(method_label(NONE).lower(), first, len(first) + len(second) + later)
+        ready = [cell for cell in second if self._has_start(cell)]
         if second:
             self._write_part()
             self._stage("methods", ready, len(first) + len(ready) + later)
@@ -165,7 +166,7 @@ class _Conductor:
                 self._stage("larger multiples", more, len(made) + later)
             self.choices = self._choices()
             self._tell(self.choices)
-            third = [cell for cell in self._validated() if cell not in made and self._has_replay(cell)]
+            third = [cell for cell in self._validated() if cell not in made and self._has_start(cell)]
             self._stage("validated", third, len(made) + len(third))
 
     def _larger(self) -> list[Cell]:
@@ -222,11 +223,11 @@ class _Conductor:
             keep_weights=means.keep_weights,
         )
 
-    def _has_replay(self, cell: Cell) -> bool:
-        """A pair whose replay run failed has nothing to start from: its cells fail with it, by name."""
-        if cell.replay in self.rows:
+    def _has_start(self, cell: Cell) -> bool:
+        """A pair whose host alone failed has nothing to start from: its cells fail with it, by name."""
+        if cell.alone in self.rows:
             return True
-        self.consequences[cell.name] = f"{cell.replay.name} failed, and this run starts from it."
+        self.consequences[cell.name] = f"{cell.alone.name} failed, and this run starts from it."
         return False
 
     def _choices(self) -> tuple[Choice, ...]:

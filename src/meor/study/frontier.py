@@ -1,8 +1,8 @@
 """H_cur against A_TN along each method's grid of coefficients, and H_cur compared at equal A_TN.
 
-A method's grid is a curve that begins at replay (coefficient 0) and goes through its multiples in order; a
-larger coefficient trades acquisition for old ranks sooner or later. At one shared coefficient two methods may
-only stand at different places of the same trade, so they are compared where both have the same A_TN.
+A method's grid is a curve that begins at the host alone (coefficient 0) and goes through its multiples in
+order; a larger coefficient trades acquisition for old ranks sooner or later. At one shared coefficient two
+methods may only stand at different places of the same trade, so they are compared at the same A_TN.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from meor.methods import is_penalized
+from meor.methods import NONE, is_penalized
 from meor.study.effects import Effect, Level, check_pair, effect, level
 from meor.study.plan import BALANCE
 from meor.study.rows import Group, Row, select
@@ -31,7 +31,7 @@ class FrontierPoint:
 
     group: Group
     method: str
-    multiple: float  # 0 is replay
+    multiple: float  # 0 is the host alone
     pairs: tuple[int, ...]
     coefficient: float
     H_cur: Level
@@ -45,13 +45,13 @@ class EqualAcquisition:
     group: Group
     method: str
     comparator: str
-    offset: float  # that A_TN, relative to the pair's replay
+    offset: float  # that A_TN, relative to that of the pair's host alone
     pairs: tuple[int, ...]
     effect: Effect
 
 
 def frontier_points(rows: Sequence[Row], group: Group, method: str) -> list[FrontierPoint]:
-    """Every multiple of a method, smallest first; replay is the point at 0."""
+    """Every multiple of a method, smallest first; the host alone is the point at 0."""
     found = []
     for multiple in (0.0, *_multiples(rows, group, method)):
         runs = _runs(rows, group, method, multiple)
@@ -70,20 +70,20 @@ def frontier_points(rows: Sequence[Row], group: Group, method: str) -> list[Fron
 def at_equal_acquisition(
     rows: Sequence[Row], group: Group, method: str, comparator: str
 ) -> list[EqualAcquisition]:
-    """Paired differences of H_cur at the A_TN of replay plus an offset, where at least 2 pairs reach it."""
+    """Paired differences of H_cur at the host's A_TN plus an offset, where at least 2 pairs reach it."""
     ours, theirs = curves(rows, group, method), curves(rows, group, comparator)
     found = []
     for offset in offsets(rows, group):
         effects: dict[int, float] = {}
         compared = False
         for pair in sorted(set(ours) & set(theirs)):
-            replay = ours[pair][0]
-            acquisition = replay[0] + offset
+            alone = ours[pair][0]
+            acquisition = alone[0] + offset
             mine, other = best_at(ours[pair], acquisition), best_at(theirs[pair], acquisition)
             if mine is not None and other is not None:
                 effects[pair] = mine - other
-                compared |= not (offset == 0.0 and mine == other == replay[1])
-        # Where both take replay itself in every pair, replay would be compared with replay.
+                compared |= not (offset == 0.0 and mine == other == alone[1])
+        # Where both take the host alone in every pair, it would be compared with itself.
         if len(effects) >= 2 and compared:
             made = effect("H_cur", list(effects.values()))
             found.append(EqualAcquisition(group, method, comparator, offset, tuple(effects), made))
@@ -91,7 +91,7 @@ def at_equal_acquisition(
 
 
 def offsets(rows: Sequence[Row], group: Group) -> list[float]:
-    """Round steps of A_TN from replay's over what two methods or more reach in some pair, highest first."""
+    """Round steps of A_TN from the host's over what two methods or more reach in some pair, highest first."""
     methods = {row.method for row in rows if row.group == group and is_penalized(row.method)}
     lows, highs = [], []
     for method in methods:
@@ -110,12 +110,12 @@ def offsets(rows: Sequence[Row], group: Group) -> list[float]:
 
 
 def curves(rows: Sequence[Row], group: Group, method: str) -> dict[int, list[Point]]:
-    """By pair: the points of a method from replay through its multiples. Replay's own curve is one point."""
-    replay = select(rows, group, "replay", BALANCE)
-    grid = [0.0] if method == "replay" else [0.0, *_multiples(rows, group, method)]
+    """By pair: the points of a method from the host alone (itself one point) through its multiples."""
+    alone = select(rows, group, NONE, BALANCE)
+    grid = [0.0] if method == NONE else [0.0, *_multiples(rows, group, method)]
     runs = {multiple: _runs(rows, group, method, multiple) for multiple in grid}
     found: dict[int, list[Point]] = {}
-    for pair, start in replay.items():
+    for pair, start in alone.items():
         here = [runs[multiple][pair] for multiple in grid if pair in runs[multiple]]
         for row in here[1:]:
             check_pair(row, start)
@@ -155,5 +155,5 @@ def _multiples(rows: Sequence[Row], group: Group, method: str) -> list[float]:
 
 def _runs(rows: Sequence[Row], group: Group, method: str, multiple: float) -> dict[int, Row]:
     if multiple == 0.0:
-        return select(rows, group, "replay", BALANCE)
+        return select(rows, group, NONE, BALANCE)
     return select(rows, group, method, BALANCE, multiple=multiple)

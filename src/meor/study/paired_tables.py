@@ -7,7 +7,7 @@ from pathlib import Path
 
 from meor.escape import file_name as safe_name
 from meor.hosts import HOSTS
-from meor.methods import METHODS, is_penalized, method_label
+from meor.methods import METHODS, NONE, is_penalized, method_label
 from meor.study.control import control_notes
 from meor.study.effects import MARGIN, Comparison, TooFewPairsError, adjusted, compare, levels
 from meor.study.pairing import groups
@@ -152,14 +152,14 @@ def ablation_table(
 def transfer_table(
     plan: Study, rows: Sequence[Row], preset: str, rule: str, *, holm: bool = False
 ) -> StudyTable:
-    """Table 5: MEOR minus replay within each stream, host and backbone."""
+    """Table 5: MEOR minus the host alone within each stream, host and backbone."""
     printed = paper_tables()["transfer"].rows if head_method(plan.methods) == METHOD else {}
     mine = [group for group in groups(plan) if group.preset == preset]
     family = [
         each
         for group in mine
         for each in comparisons(plan, rows, group, rule)
-        if each.comparator == "replay" and {"H_cur", "A_TN"} <= set(each.effects)
+        if each.comparator == NONE and {"H_cur", "A_TN"} <= set(each.effects)
     ]
     adjusted_p = dict(zip((each.group for each in family), _holm_cells(family, holm), strict=True))
     found = {each.group: each for each in family}
@@ -178,7 +178,7 @@ def transfer_table(
     columns |= dict.fromkeys(("95 % low", "high", "BCa low", "BCa high"), "bound")
     columns |= {"W/T/L": "count", "ΔA_TN": "effect", "ΔA_TN LB": "bound", "A_TN preserved": "count"}
     columns |= {"active": "level", "pairs": "count", **_holm_column(holm)}
-    title = f"{_head_name(plan)} minus replay ({preset}, {rule})"
+    title = f"{_head_name(plan)} minus the host alone ({preset}, {rule})"
     notes = (*_notes(holm), *control_notes(rows, mine, rule, plan.methods))
     return StudyTable(f"transfer-{preset}-{rule}", title, columns, tuple(lines), notes)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from meor.methods import METHODS, is_penalized
+from meor.methods import METHODS, NONE, former_name, is_penalized
 from meor.methods.coefficient import ALWAYS, MULTIPLES
 from meor.methods.comparison import sample_records
 from meor.run.config import Config
@@ -59,9 +59,14 @@ class Cell:
         return f"{folder}/pair-{self.seed}/{self.method}{weight}{ending}"
 
     @property
-    def replay(self) -> Cell:
-        """The run of the pair that the others start from."""
-        return replace(self, method="replay", multiple=None, coefficient=None)
+    def former_name(self) -> str:
+        """The same path as earlier versions named it: their studies go on where they stopped."""
+        return replace(self, method=former_name(self.method)).name
+
+    @property
+    def alone(self) -> Cell:
+        """The host alone: the run of the pair that the others start from."""
+        return replace(self, method=NONE, multiple=None, coefficient=None)
 
     def config(self, plan: Study, coefficient: float | None = None, begins: int = 1) -> Config:
         config = plan.config(
@@ -87,12 +92,12 @@ def groups(plan: Study) -> list[Group]:
     ]
 
 
-def replay_cells(plan: Study) -> list[Cell]:
-    """What everything else starts from: the replay run of each pair, pairs for selection included."""
+def alone_cells(plan: Study) -> list[Cell]:
+    """What everything else starts from: the host alone in each pair, pairs for selection included."""
     found = []
     for group in groups(plan):
-        found += [_cell(group, seed, "replay") for seed in plan.seeds]
-        found += [replace(_cell(group, seed, "replay"), split=VALID) for seed in plan.selection_seeds]
+        found += [_cell(group, seed, NONE) for seed in plan.seeds]
+        found += [replace(_cell(group, seed, NONE), split=VALID) for seed in plan.selection_seeds]
     return found
 
 
@@ -141,7 +146,7 @@ def validated_cells(plan: Study, chosen: dict[tuple[Group, str], float]) -> list
 
 
 def _validated(cell: Cell, multiple: float) -> Cell:
-    """A multiple of 0 says that no coefficient kept newcomers: the run is replay with a penalty unused."""
+    """A multiple of 0 says that no coefficient kept newcomers: the run is the host with a penalty unused."""
     return replace(cell, coefficient=0.0) if multiple == 0.0 else replace(cell, multiple=multiple)
 
 

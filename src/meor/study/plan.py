@@ -20,7 +20,7 @@ from pydantic import (
 
 from meor.errors import ConfigError
 from meor.escape import file_name
-from meor.methods import is_penalized
+from meor.methods import NONE, is_penalized
 from meor.methods.coefficient import TRIAL_SEED_OFFSET
 from meor.run.config import Config
 from meor.run.explain import explain
@@ -123,9 +123,10 @@ class Study(BaseModel):
             values = getattr(self, name)
             if len(set(values)) < len(values):
                 raise _MisfitError(name, "names something twice")
-        if "replay" not in self.methods:
+        if NONE not in self.methods:
             raise _MisfitError(
-                "methods", "must name replay: the others are compared with it and start from it"
+                "methods",
+                f"must name {NONE}, the host alone: the others are compared with it and start from it",
             )
         if self.multiples != (1.0,) and BALANCE not in self.coefficient_rule:
             raise _MisfitError(
@@ -197,7 +198,7 @@ class Study(BaseModel):
     @property
     def sample(self) -> int:
         """How many facts of a snapshot its runs rank at most; 0: all of them."""
-        run = self.config(self.stream[0], self.backbone[0], self.host[0], self.preset[0], "replay", 0)
+        run = self.config(self.stream[0], self.backbone[0], self.host[0], self.preset[0], NONE, 0)
         return run.evaluation.sample
 
     def check_settings(self) -> None:

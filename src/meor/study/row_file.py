@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import MeorError, StudyError
+from meor.methods import current_name
 from meor.run.layout import MODEL, is_run
 from meor.run.view import RunView
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import read_sealed, sealed
-from meor.study.rows import ENDPOINTS, Row, check_identity
+from meor.study.rows import ENDPOINTS, Row, check_identity, row_of
 
 FORMAT = 2
 
@@ -35,10 +36,11 @@ def read_row(path: Path) -> tuple[Row, dict[str, Any]]:
     if content.get("format") != FORMAT or set(content) != {"format", "settings", "row"}:
         raise StudyError(f"{path} is no row of a study of format {FORMAT}.")
     try:
-        row = Row(**content["row"])
+        row = row_of(content["row"])
         check_identity(row)
-        return row, dict(content["settings"])
-    except (TypeError, ValueError) as error:
+        settings = dict(content["settings"])
+        return row, {**settings, "method": current_name(settings["method"])}
+    except (TypeError, ValueError, KeyError) as error:
         raise StudyError(f"{path} holds no row of a study ({error}).") from None
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, astuple, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from meor.errors import StudyError
+from meor.methods import current_name
 from meor.storage.parquet import read_table
 from meor.storage.table_file import UNREADABLE, table_bytes
 from meor.study.results import AGAIN, Results
@@ -42,7 +44,7 @@ class Row:
     D_MCI: float | None
     A_TN: float | None
     A_QN: float | None
-    coefficient: float  # what multiplied the penalty; 0 for replay and calibration
+    coefficient: float  # what multiplied the penalty; 0 without a penalty
     active_share: float | None  # of eligible penalty records, over all updates; None without a penalty
     input_hash: str  # of all that the runs of a pair share
     multiple: float | None  # of the balanced coefficient; None where it is no multiple
@@ -117,6 +119,11 @@ def rows_file(rows: Iterable[Row]) -> bytes:
     return table_bytes(pa.Table.from_arrays(arrays, schema=_SCHEMA))
 
 
+def row_of(values: Mapping[str, Any]) -> Row:
+    """A row as it was written, perhaps by a version that named its method otherwise."""
+    return Row(**{**values, "method": current_name(values["method"])})
+
+
 def read_rows(path: Path, results: Results | None = None) -> list[Row]:
     """The rows of a study: verified, decoded, each checked against the exact identity of its endpoints."""
     data = (results or Results(path.parent)).read(path.name)
@@ -130,7 +137,7 @@ def read_rows(path: Path, results: Results | None = None) -> list[Row]:
         if missing:
             raise StudyError(f"{path} has no column {missing[0]}. {AGAIN}")
         names = [name for name in _SCHEMA.names if name in table.column_names]
-        rows = [Row(**each) for each in table.select(names).to_pylist()]
+        rows = [row_of(each) for each in table.select(names).to_pylist()]
     except UNREADABLE as error:
         problem = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise StudyError(f"{path} cannot be read as the runs of a study: {problem}. {AGAIN}") from None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meor.errors import StudyError
+from meor.methods import NONE
 from meor.methods.coefficient import MULTIPLES, Candidate, best_multiple, goes_on
 from meor.study.rows import Group, Row
 
@@ -18,7 +19,7 @@ class Choice:
     group: Group
     method: str
     multiple: float  # 0: no multiple kept newcomers, so the penalty is not used
-    replay: Candidate  # what multiple 0 gives
+    none: Candidate  # what multiple 0 gives
     candidates: tuple[Candidate, ...]
     pairs: tuple[int, ...]
 
@@ -26,19 +27,19 @@ class Choice:
 def choose(rows: Sequence[Row], group: Group, method: str) -> Choice:
     """The multiple with the highest validation H_cur among those that keep A_TN; the smallest of equals."""
     mine = [row for row in rows if row.group == group]
-    replay = {row.pair: row for row in mine if row.method == "replay"}
-    if not replay:
-        raise StudyError(f"No selection pair of {group} has a replay run, so nothing can be chosen.")
-    base = list(replay.values())
+    alone = {row.pair: row for row in mine if row.method == NONE}
+    if not alone:
+        raise StudyError(f"No selection pair of {group} has the host alone, so nothing can be chosen.")
+    base = list(alone.values())
     unused = Candidate(0.0, _mean(base, "H_cur"), _mean(base, "A_TN"))
     candidates = []
     for multiple in MULTIPLES:
         found = [row for row in mine if row.method == method and row.multiple == multiple]
-        if {row.pair for row in found} != set(replay):
+        if {row.pair for row in found} != set(alone):
             continue  # a failed cell: its multiple cannot be judged by the same pairs
         candidates.append(Candidate.against(unused, multiple, _mean(found, "H_cur"), _mean(found, "A_TN")))
     chosen = best_multiple(candidates)
-    return Choice(group, method, chosen, unused, tuple(candidates), tuple(sorted(replay)))
+    return Choice(group, method, chosen, unused, tuple(candidates), tuple(sorted(alone)))
 
 
 def next_multiple(rows: Sequence[Row], choice: Choice) -> float | None:

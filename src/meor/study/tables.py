@@ -88,7 +88,7 @@ def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> StudyTable:
     columns |= dict.fromkeys(("balanced coefficient", "host gradient", "penalty gradient"), "coefficient")
     note = (
         f"Counted over at most {RECORDS:,} addressed eligible records, at the end of an update trained as "
-        f"replay: the first one with {ENOUGH} active, or else the one with most. The paper counts 64."
+        f"the host alone: the first one with {ENOUGH} active, or else the one with most. The paper counts 64."
     )
     title = "Active records where coefficients are balanced"
     return StudyTable("boundary", title, columns, tuple(lines), (note, SOURCE))
@@ -109,8 +109,8 @@ def frontier_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable
     columns |= dict.fromkeys(("H_cur", "low", "high", "A_TN", "A_TN low", "A_TN high"), "level")
     columns |= {"pairs": "count"}
     note = (
-        "Multiples of the balanced coefficient; 0 is replay. Intervals are two-sided 95 % Student t, not "
-        "adjusted for their number."
+        "Multiples of the balanced coefficient; 0 is the host alone. Intervals are two-sided 95 % Student t, "
+        "not adjusted for their number."
     )
     return StudyTable(
         file_name("frontier", group, "balance"), f"Frontier: {group}", columns, tuple(lines), (note,)
@@ -129,12 +129,13 @@ def equal_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable:
                 (method_label(comparator), OURS, each.offset, found.mean, found.lower, found.interval.low,
                  found.interval.high, found.wtl, len(each.pairs))
             )  # fmt: skip
-    columns: dict[str, Kind] = {"Comparator": "text", "source": "text", "A_TN minus replay's": "offset"}
+    columns: dict[str, Kind] = {"Comparator": "text", "source": "text", "A_TN minus host alone": "offset"}
     columns |= {"ΔH_cur": "effect", "LB": "bound", "low": "bound", "high": "bound"}
     columns |= {"W/T/L": "count", "pairs": "count"}
     note = (
         f"{method_label(head or '')} minus comparator where both have the same A_TN: each method at its best "
-        "coefficient that reaches it, linear between the points of a pair's grid, which begins at replay."
+        "coefficient that reaches it, linear between the points of a pair's grid, which begins at the host "
+        "alone."
     )
     name = file_name("equal", group, "balance")
     return StudyTable(name, f"H_cur at equal A_TN: {group}", columns, tuple(lines), (note, UNADJUSTED))
