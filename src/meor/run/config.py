@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from meor.errors import ConfigError
-from meor.methods import former_name
+from meor.methods import NONE, former_name
 from meor.run.explain import explain
 from meor.run.settings import (
     PRESETS,
@@ -49,7 +49,7 @@ class Config(Section):
     duplicates: Literal["error", "drop"] = "error"
     backbone: Annotated[str, BeforeValidator(known_backbone)] = "complex"
     host: HostChoice = Field(default="replay", validate_default=True)  # type: ignore[assignment]
-    method: Method = "replay"
+    method: Method = NONE
     preset: Literal["paper", "practical"] = "practical"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     dim: Positive = 200
