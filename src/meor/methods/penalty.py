@@ -70,7 +70,7 @@ class Penalty:
                 return new.double().cpu().numpy(), reference.double().cpu().numpy()
             frozen = self.frozen(entity, relation)
             rows = entity.trained.detach().cpu().numpy()
-            tiles = Tiles.of(rows, frozen.geometry, self.comparison.settings.memory)
+            tiles = Tiles.of(rows, frozen.scoring, self.comparison.settings.memory)
             return sparse_pressures(self.comparison, frozen, tiles, index).value, frozen.reference[index]
 
     def of_scores(self, score: ScoreFunction, replay: Ids) -> Tensor:

@@ -55,7 +55,7 @@ def penalty_records(comparison: Comparison, model: Model, held: Frozen | None = 
     centered = replace(comparison, variant=replace(comparison.variant, centered=True))
     frozen = held or freeze(centered, model.backbone, model.entity, model.relation)
     rows = model.entity[cohort.n_old : cohort.n_cur].detach().cpu().numpy()
-    tiles = Tiles.of(rows, frozen.geometry, comparison.settings.memory)
+    tiles = Tiles.of(rows, frozen.scoring, comparison.settings.memory)
     new = np.full(len(cohort), np.nan)
     index = np.flatnonzero(comparison.eligible)
     size = max(1, comparison.settings.memory // (24 * max(cohort.n_new, 1)))
