@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from meor.backbone import BACKBONES as BACKBONES
+    from meor.backbone import Backbone as Backbone
+    from meor.backbone import Geometry as Geometry
     from meor.backbone import Model as Model
     from meor.errors import MeorError as MeorError
     from meor.evaluation.endpoints import endpoint as endpoint
@@ -50,6 +52,8 @@ _HOME = {
     "Split": "meor.typing",
     # models and ranks
     "BACKBONES": "meor.backbone",
+    "Backbone": "meor.backbone",
+    "Geometry": "meor.backbone",
     "Model": "meor.backbone",
     "load_external": "meor.evaluation.external",
     "rank_update": "meor.evaluation.rank",

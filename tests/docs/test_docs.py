@@ -27,7 +27,10 @@ from meor.study.plan import Study
 
 ROOT = Path(__file__).parents[2]
 FILES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-ELSEWHERE = {"docs/penalty.md": "tests/methods/test_penalty_docs.py"}
+ELSEWHERE = {
+    "docs/penalty.md": "tests/methods/test_penalty_docs.py",
+    "docs/extend.md": "tests/backbone/test_own_backbone.py",
+}
 BLOCK = re.compile(
     r"(?P<above>(?:^<!-- not executed.*-->\n)*)^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S
 )

@@ -54,9 +54,7 @@ def ends_with_the_same_bits_from_every_step(view: RunView, stream: Stream) -> No
     assert torch.equal(final.entity, view.model(1).entity)
     for tensors, cursor in saved:
         at = Cursor.from_json(json.loads(cursor))
-        resumed = refine(
-            Training.restore(host_of(config), base.backbone, update, tensors=tensors, cursor=at)
-        )
+        resumed = refine(Training.restore(host_of(config), base.backbone, update, tensors=tensors, cursor=at))
         assert torch.equal(resumed.entity, final.entity)
         assert torch.equal(resumed.relation, final.relation)
 

@@ -9,11 +9,18 @@ import pytest
 import torch
 
 from meor.backbone import Geometry
-from meor.search.coarse import Coarse, coarse_products, integers_are_exact
 from meor.search.counting import count_range
+from meor.search.exact import exact_scores
 from meor.search.outrankers import outrankers
 from meor.search.queries import Known, Queries
-from meor.search.screen import LANES, TILE_CANDIDATES, Candidates, exact_scores
+from meor.search.screen import (
+    LANES,
+    TILE_CANDIDATES,
+    Candidates,
+    Coarse,
+    coarse_products,
+    integers_are_exact,
+)
 
 GEOMETRIES = list(Geometry)
 

@@ -1,10 +1,10 @@
 """Score functions. `BACKBONES` names them all; a new one is one file and one line here."""
 
-from meor.backbone.base import Backbone, Geometry, Model
+from meor.backbone.base import Backbone, Geometry, Model, Scoring
 from meor.backbone.complex import ComplEx
 from meor.backbone.distmult import DistMult
 from meor.backbone.transe import TransE
 
 BACKBONES: dict[str, Backbone] = {backbone.name: backbone for backbone in (ComplEx(), DistMult(), TransE())}
 
-__all__ = ["BACKBONES", "Backbone", "ComplEx", "DistMult", "Geometry", "Model", "TransE"]
+__all__ = ["BACKBONES", "Backbone", "ComplEx", "DistMult", "Geometry", "Model", "Scoring", "TransE"]

@@ -1,16 +1,18 @@
 """One contract for every score function.
 
-A backbone turns the known half of a fact into a *query row*; a candidate's score is then either the
-inner product with that row or gamma minus the L1 distance to it. That one fact is enough for scoring
-triples, for ranking against a universe in either direction, and for the penalty.
+A backbone turns the known half of a fact into a *query row* and compares it with candidate rows. That is
+enough for scoring triples, for ranking against a universe in either direction, and for the penalty. One
+whose comparison is an inner product or an L1 distance declares that geometry and is searched by fast
+kernels; any other is asked through `compare_all`, tile by tile, and trained by autograd.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -35,9 +37,20 @@ class Backbone(ABC):
     """A score function without state. A fourth one: one short file, and one line in `BACKBONES`."""
 
     name: ClassVar[str]
-    geometry: ClassVar[Geometry]
+    geometry: ClassVar[Geometry | None] = None
+    """What `compare` computes, declared for the fast kernels; None: whatever `compare` says."""
     fused_form: ClassVar[int | None] = None
     """The number of this backbone's form in `kernels.py`; None trains through torch autograd."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """What a parent declared about its formula does not hold for a child that changes the formula."""
+        super().__init_subclass__(**options)
+        if "score" in vars(cls):
+            raise TypeError(f"{cls.__name__}.score would never be called. A backbone's score is `compare`.")
+        if not _declared_after(cls, "geometry", ("compare", "compare_all")):
+            cls.geometry = None
+        if not _declared_after(cls, "fused_form", ("query", "compare", "compare_all", "geometry")):
+            cls.fused_form = None
 
     @abstractmethod
     def width(self, dim: int) -> int:
@@ -51,14 +64,58 @@ class Backbone(ABC):
         """Scores of aligned rows (any leading shape that broadcasts)."""
         if self.geometry is Geometry.DOT:
             return (query_QW * candidate_QW).sum(-1)
-        return GAMMA - (query_QW - candidate_QW).abs().sum(-1)
+        if self.geometry is Geometry.L1:
+            return GAMMA - (query_QW - candidate_QW).abs().sum(-1)
+        raise TypeError(f"{type(self).__name__} has no score: declare its geometry, or define `compare`.")
 
     def compare_all(self, query_QW: Tensor, candidate_EW: Tensor) -> Tensor:
         """[Q, E] scores of every query against every candidate."""
         candidate_EW = candidate_EW.to(query_QW.dtype)  # stored rows may be narrower than scores
         if self.geometry is Geometry.DOT:
             return query_QW @ candidate_EW.T
-        return GAMMA - torch.cdist(query_QW, candidate_EW, p=1.0)
+        if self.geometry is Geometry.L1:
+            return GAMMA - torch.cdist(query_QW, candidate_EW, p=1.0)
+        return self.compare(query_QW[:, None], candidate_EW)
+
+    @property
+    def scoring(self) -> Scoring:
+        """What `search` needs to know: the declared geometry, else the backbone itself."""
+        return self.geometry or self
+
+
+Scoring = Geometry | Backbone
+"""How rows are scored: by a geometry that kernels know, or by whatever a backbone computes."""
+
+
+def _declared_after(cls: type[Backbone], name: str, formula: tuple[str, ...]) -> bool:
+    """Is an attribute declared by the same class as the formula it speaks about, or by one that knows it?"""
+    order = cls.__mro__
+    declared = next(place for place, each in enumerate(order) if name in vars(each))
+    return all(declared <= place for place, each in enumerate(order) if vars(each).keys() & set(formula))
+
+
+ScoreFunction = Callable[[Ids, Ids, Side, Ids], Any]
+"""(anchor ids [Q], relation ids [Q], missing side, candidate ids [E]) -> scores [Q, E]; see `Model.score`."""
+
+
+class _OfIds(Backbone):
+    """A score function of ids as a backbone: rows hold ids. It can be ranked, not trained."""
+
+    name = "function"
+
+    def __init__(self, score: ScoreFunction) -> None:
+        self.function = score
+
+    def width(self, dim: int) -> int:
+        return 1
+
+    def query(self, anchor_QW: Tensor, relation_QW: Tensor, side: Side) -> Tensor:
+        return torch.cat([anchor_QW, relation_QW, torch.full_like(anchor_QW, side)], dim=-1)
+
+    def compare_all(self, query_QW: Tensor, candidate_EW: Tensor) -> Tensor:
+        anchor, relation, side = query_QW.long().numpy().T
+        candidate = candidate_EW[:, 0].long().numpy()
+        return torch.as_tensor(self.function(anchor, relation, Side(int(side[0])), candidate))
 
 
 @dataclass(slots=True)
@@ -76,6 +133,12 @@ class Model:
                 "do not have the same width",
                 remedy="Give two tables [rows, width] of equal width",
             )
+
+    @classmethod
+    def of_function(cls, score: ScoreFunction, n_entities: int, n_relations: int) -> Model:
+        """Any score function as a model that can be ranked and audited."""
+        entity, relation = (torch.arange(n, dtype=torch.float64)[:, None] for n in (n_entities, n_relations))
+        return cls(_OfIds(score), entity, relation)
 
     @property
     def n_entities(self) -> int:

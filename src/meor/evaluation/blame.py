@@ -18,9 +18,10 @@ from meor.evaluation.endpoints import select
 from meor.evaluation.protocols import FilterPrefix, filter_parts
 from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
 from meor.evaluation.tally import query_rows, tile_slices, wide_rows
+from meor.search.exact import exact_scores
 from meor.search.outrankers import Outrankers, outrankers
 from meor.search.queries import Known, Queries
-from meor.search.screen import Candidates, exact_scores
+from meor.search.screen import Candidates
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
@@ -148,7 +149,7 @@ def newcomers_ahead(
     chosen = np.arange(len(asked)) if rows is None else rows
     if not len(newcomers) or not len(chosen):
         return
-    geometry = model.backbone.geometry
+    scoring = model.backbone.scoring
     index = known.on(asked.side)
     slices = list(tile_slices(model, newcomers.start, newcomers.stop))
     kept = list(_prepared(model, slices)) if len(slices) == 1 else None
@@ -157,9 +158,9 @@ def newcomers_ahead(
         part = chosen[first : first + block]
         some = asked.select(part)
         row = query_rows(model, some)
-        threshold = exact_scores(geometry, row, wide_rows(model, some.answer), np.arange(len(part)))
+        threshold = exact_scores(scoring, row, wide_rows(model, some.answer), np.arange(len(part)))
         of = Known(*index.bounds(some.anchor, some.relation), index.answer)
-        queries = Queries.prepare(geometry, row, some.answer, of, threshold, coarse=True)
+        queries = Queries.prepare(scoring, row, some.answer, of, threshold, coarse=True)
         tiles = kept or _prepared(model, slices)
         ahead = Outrankers.of_tiles(
             [(tile.start, outrankers(rows, queries, offset=tile.start)) for tile, rows in tiles]
@@ -169,7 +170,7 @@ def newcomers_ahead(
 
 def _prepared(model: Model, slices: Sequence[slice]) -> Iterator[tuple[slice, Candidates]]:
     for tile in slices:
-        yield tile, Candidates.prepare(model.backbone.geometry, wide_rows(model, tile), coarse=True)
+        yield tile, Candidates.prepare(model.backbone.scoring, wide_rows(model, tile), coarse=True)
 
 
 def _require_agreement(asked: Occurrences, query: Ids, found: Ids, counted: Ids) -> None:

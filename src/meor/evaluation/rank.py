@@ -13,7 +13,7 @@ import numpy as np
 
 from meor.backbone import Model
 from meor.evaluation.tally import query_rows, tally, wide_rows
-from meor.search.screen import exact_scores
+from meor.search.exact import exact_scores
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
@@ -155,8 +155,8 @@ def _ahead_and_newly_known(
     chosen = ~np.array(known) & (candidate != asked.answer[of])
     of, candidate = of[chosen], candidate[chosen]
     entity, query = wide_rows(model, slice(0, n_old)), query_rows(model, asked.select(of))
-    score = exact_scores(model.backbone.geometry, query, entity, candidate)
-    own = exact_scores(model.backbone.geometry, query, entity, asked.answer[of])
+    score = exact_scores(model.backbone.scoring, query, entity, candidate)
+    own = exact_scores(model.backbone.scoring, query, entity, asked.answer[of])
     ahead = (score > own) | ((score == own) & (candidate < asked.answer[of]))
     np.add.at(gone, of[ahead], 1)
     return gone

@@ -17,8 +17,9 @@ from meor.backbone import Model
 from meor.errors import NonFiniteError
 from meor.evaluation.budget import TILE_BYTES, RankingPlan
 from meor.search.counting import count_range
+from meor.search.exact import exact_scores
 from meor.search.queries import Known, Queries
-from meor.search.screen import Candidates, exact_scores
+from meor.search.screen import Candidates
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.typing import Floats, Ids
@@ -37,7 +38,7 @@ def tally(
     widened = model.entity.dtype is not torch.float64
     plan = RankingPlan.within(memory, n_cur, model.entity.shape[1], widened=widened)
     _require_finite_rows(model, n_cur, asked)
-    geometry = model.backbone.geometry
+    scoring = model.backbone.scoring
     tallies = [np.zeros((len(asked), 3), np.int64) for _ in ranges]
     start, end = known.on(asked.side).bounds(asked.anchor, asked.relation)
     whole = list(_tiles(model, ranges, n_cur, plan.rows, screen)) if plan.rows >= n_cur else None
@@ -45,10 +46,10 @@ def tally(
         part = slice(first, first + plan.queries)
         some = asked.select(np.arange(first, min(first + plan.queries, len(asked))))
         row = query_rows(model, some)
-        threshold = exact_scores(geometry, row, wide_rows(model, some.answer), np.arange(len(some)))
+        threshold = exact_scores(scoring, row, wide_rows(model, some.answer), np.arange(len(some)))
         _require_finite(np.isfinite(threshold), some)
         of = Known(start[part], end[part], known.on(asked.side).answer)
-        queries = Queries.prepare(geometry, row, some.answer, of, threshold)
+        queries = Queries.prepare(scoring, row, some.answer, of, threshold)
         for begin, candidates in whole or _tiles(model, ranges, n_cur, plan.rows, screen):
             here = queries.counted_from(begin)
             for found, (low, high) in zip(tallies, ranges, strict=True):
@@ -87,7 +88,7 @@ def _tiles(
         end = min(begin + size, n_cur)
         if any(low < end and high > begin for low, high in ranges):
             rows = wide_rows(model, slice(begin, end))
-            yield begin, Candidates.prepare(model.backbone.geometry, rows, screen=screen)
+            yield begin, Candidates.prepare(model.backbone.scoring, rows, screen=screen)
 
 
 def _require_finite_rows(model: Model, n_cur: int, asked: Occurrences) -> None:

@@ -18,6 +18,7 @@ from meor.compiled import kernel
 from meor.errors import NonFiniteError
 from meor.evaluation.rank import Ranks
 from meor.search.counting import count_range
+from meor.search.exact import tiles
 from meor.search.queries import Known, Queries
 from meor.search.screen import Candidates
 from meor.stream.answers import EvaluationFilter
@@ -57,7 +58,7 @@ class Universe:
             raise NonFiniteError(
                 "An entity row is not finite, so nothing can be ranked. Look at the weights."
             )
-        return cls(model, (0, *entity_counts), Candidates.prepare(model.backbone.geometry, rows), known)
+        return cls(model, (0, *entity_counts), Candidates.prepare(model.backbone.scoring, rows), known)
 
     @property
     def n_cohorts(self) -> int:
@@ -66,10 +67,21 @@ class Universe:
     @property
     def constant(self) -> float:
         """What exact scores leave out and a factor multiplies: TransE's gamma."""
-        return GAMMA if self.candidates.geometry is Geometry.L1 else 0.0
+        return GAMMA if self.candidates.scoring is Geometry.L1 else 0.0
 
     def cohort_of(self, entity: Ids) -> Ids:
         return np.searchsorted(np.array(self.bounds[1:]), entity, side="right")
+
+    def raw_scores(self, query_QW: Floats, begin: int, end: int) -> Floats:
+        """[Q, E] scores of a range of candidates, without the constant."""
+        backbone, rows = self.model.backbone, self.candidates.row[begin:end]
+        if backbone.geometry is not None:
+            product = backbone.compare_all(torch.from_numpy(query_QW), torch.from_numpy(rows))
+            return np.asarray(product.numpy() - self.constant)
+        score = np.empty((len(query_QW), len(rows)))
+        for own, part, found in tiles(backbone, query_QW, rows):
+            score[own, part] = found
+        return score
 
     def queries(self, asked: Occurrences) -> Queries:
         """Queries with their known answers, each asking for the exact score of its answer."""
@@ -145,11 +157,9 @@ def counts_under(
     begin, end = universe.bounds[cohort], universe.bounds[cohort + 1]
     count = np.zeros(threshold_QT.shape, np.int64)
     needed_QT = np.nextafter(threshold_QT, -np.inf) if inclusive else threshold_QT
-    rows = universe.model.entity[begin:end].double()
-    backbone = universe.model.backbone
     for first in range(0, len(queries), BLOCK):
         part = slice(first, min(first + BLOCK, len(queries)))
-        tile = backbone.compare_all(torch.from_numpy(queries.row[part]), rows).numpy() - universe.constant
+        tile = universe.raw_scores(queries.row[part], begin, end)
         known = queries.known.select(part)
         share(_count_above, len(tile), tile, begin, needed_QT[part], known, count[part])
     return count

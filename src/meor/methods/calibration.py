@@ -13,20 +13,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.backbone.base import Geometry, Model
+from meor.backbone.base import Model
 from meor.cohort.newcomers import SCALE_SAMPLE, build_cohort
 from meor.evaluation.rank import Ranks
 from meor.methods.calibrated_rank import Affine, Universe, calibrated_ranks, cohort_counts, counts_under
 from meor.methods.calibration_grid import GRID, LEVELS, Fit, Tried, choose, grid_at
 from meor.methods.equations import EPSILON_TAU, ETA_MAD, scales
-from meor.methods.kernels import exact_columns
 from meor.random import Address
+from meor.search.exact import exact_columns
 from meor.storage.table_file import column, table_bytes, table_of
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream
-from meor.threads import share
 from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
 
 SCALE_LEVELS: Final = ("relation", "side", "update", "none")
@@ -75,13 +74,10 @@ class Calibrator:
         parts = [self.stream.snapshots[index].valid for index in range(update)]
         fact = np.concatenate(parts)
         cohort = build_cohort(self.stream, update, fact, run=self.run, scale_sample=self.scale_sample)
-        query = np.empty((len(cohort), model.entity.shape[1]))
-        for side in SIDES:
-            query[side::2] = model.query_array(fact[:, side.anchor_column], fact[:, 1], side)
+        sides = [model.query_array(fact[:, side.anchor_column], fact[:, 1], side) for side in SIDES]
+        query = np.stack(sides, axis=1).reshape(len(cohort), sides[0].shape[1]).astype(np.float64)
         rows = np.ascontiguousarray(model.entity[: cohort.n_old].detach().cpu().numpy(), dtype=np.float64)
-        score = np.zeros(cohort.scale.shape)
-        is_dot = model.backbone.geometry is Geometry.DOT
-        share(exact_columns, len(cohort), is_dot, query, rows, cohort.scale, score)
+        score = exact_columns(model.backbone.scoring, query, rows, cohort.scale)
         tau = scales(
             score, cohort.scale_size, cohort.relation, cohort.side, eta=self.eta, epsilon=self.epsilon
         ).tau

@@ -1,6 +1,6 @@
 """What is constant while old rows are frozen: query rows, answer scores, tau_x and every old reference.
 
-Computed once an update (decision 28). A score is the exact float64 sum of `search.screen`, which depends
+Computed once an update (decision 28). A score is the exact float64 sum of `search.exact`, which depends
 on two rows alone; so computing one occurrence again, in any company, gives the same bits.
 """
 
@@ -13,15 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from meor.backbone.base import Backbone, Geometry
+from meor.backbone.base import Backbone, Scoring
 from meor.cohort.newcomers import Cohort
 from meor.methods.comparison import Comparison, require_finite
 from meor.methods.equations import Scale, scales
-from meor.methods.kernels import exact_columns, reference_pressures
+from meor.methods.kernels import reference_pressures
 from meor.search.clumps import Clumps
+from meor.search.exact import exact_columns, exact_scores
 from meor.search.outrankers import outrankers
 from meor.search.queries import Known, Queries
-from meor.search.screen import Candidates, exact_scores
+from meor.search.screen import Candidates
 from meor.threads import share
 from meor.typing import SIDES, Floats, Ids
 
@@ -40,7 +41,7 @@ class Scratch:
 class Frozen:
     """Constants of every occurrence of an update."""
 
-    geometry: Geometry
+    scoring: Scoring
     queries: Queries  # [X, W], each asking for the exact score of its answer (TransE: without its constant)
     scale: Scale
     reference: Floats  # [X] the mean old reference; 0 where nothing is subtracted or nobody is eligible
@@ -54,18 +55,16 @@ def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation:
     everyone = np.arange(len(cohort))
     query_XW = _query_rows(cohort, backbone, entity, relation)
     old_EW = np.ascontiguousarray(entity[: cohort.n_old].detach().cpu().double().numpy())
-    score_XK = np.zeros(cohort.scale.shape)
-    is_dot = backbone.geometry is Geometry.DOT
-    share(exact_columns, len(cohort), is_dot, query_XW, old_EW, cohort.scale, score_XK)
+    score_XK = exact_columns(backbone.scoring, query_XW, old_EW, cohort.scale)
     require_finite(cohort, score_XK, everyone)
-    answer_score = exact_scores(backbone.geometry, query_XW, old_EW, cohort.answer)
+    answer_score = exact_scores(backbone.scoring, query_XW, old_EW, cohort.answer)
     require_finite(cohort, answer_score, everyone)
     scale = scales(
         score_XK, cohort.scale_size, cohort.relation, cohort.side, eta=settings.eta, epsilon=settings.epsilon
     )
     known = Known(cohort.known_start, cohort.known_end, cohort.known)
-    queries = Queries.prepare(backbone.geometry, query_XW, cohort.answer, known, answer_score, coarse=True)
-    frozen = Frozen(backbone.geometry, queries, scale, np.zeros(len(cohort)), 0)
+    queries = Queries.prepare(backbone.scoring, query_XW, cohort.answer, known, answer_score, coarse=True)
+    frozen = Frozen(backbone.scoring, queries, scale, np.zeros(len(cohort)), 0)
     if not comparison.variant.centered:
         return frozen
     return _with_references(comparison, frozen, old_EW)
@@ -73,15 +72,16 @@ def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation:
 
 def _query_rows(cohort: Cohort, backbone: Backbone, entity: Tensor, relation: Tensor) -> Floats:
     """[X, W] float64 query rows."""
-    out = np.empty((len(cohort), entity.shape[1]))
+    rows, places = [], []
     for side in SIDES:
         on = np.flatnonzero(cohort.side == side)
         anchor = torch.from_numpy(cohort.anchor[on]).to(entity.device)
         of = torch.from_numpy(cohort.relation[on]).to(entity.device)
         with torch.no_grad():
             row = backbone.query(entity[anchor].double(), relation[of].double(), side)
-        out[on] = row.cpu().numpy()
-    return out
+        rows.append(row.cpu().numpy())
+        places.append(on)
+    return np.concatenate(rows)[np.argsort(np.concatenate(places))]
 
 
 def _with_references(comparison: Comparison, frozen: Frozen, old_EW: Floats) -> Frozen:
@@ -90,7 +90,7 @@ def _with_references(comparison: Comparison, frozen: Frozen, old_EW: Floats) -> 
     reference, dropped = np.zeros(len(cohort)), 0
     each = 4 * settings.draws * cohort.n_new + 40 * cohort.n_old
     size = max(1, settings.memory // max(each, 1))
-    old = Candidates.prepare(frozen.geometry, old_EW, coarse=True)
+    old = Candidates.prepare(frozen.scoring, old_EW, coarse=True)
     for begin in range(0, len(index), size):
         part = index[begin : begin + size]
         reference[part], missing = _mean_pressures(comparison, frozen, old, part)

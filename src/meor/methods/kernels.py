@@ -14,16 +14,6 @@ import numpy as np
 
 from meor.compiled import fast_kernel, kernel
 from meor.methods.equations import SHIFT_ABOVE
-from meor.search.screen import exact
-
-
-@kernel
-def exact_columns(begin, end, is_dot, query_QW, row_EW, column_QK, score_QK):
-    """Defined float64 scores of each query against its own list of candidates (-1: none, left as is)."""
-    for q in range(begin, end):
-        for k in range(column_QK.shape[1]):
-            if column_QK[q, k] >= 0:
-                score_QK[q, k] = exact(is_dot, query_QW[q], row_EW[column_QK[q, k]])
 
 
 @kernel

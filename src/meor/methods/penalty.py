@@ -71,7 +71,7 @@ class Penalty:
                 return new.double().cpu().numpy(), reference.double().cpu().numpy()
             frozen = self.frozen(entity, relation)
             rows = entity.trained.detach().cpu().numpy()
-            tiles = Tiles.of(rows, frozen.geometry, self.comparison.settings.memory)
+            tiles = Tiles.of(rows, frozen.scoring, self.comparison.settings.memory)
             return sparse_pressures(self.comparison, frozen, tiles, index).value, frozen.reference[index]
 
     def of_scores(self, score: ScoreFunction, replay: Ids) -> Tensor:
@@ -190,7 +190,7 @@ def penalty_records(comparison: Comparison, model: Model, held: Frozen | None = 
     centered = replace(comparison, variant=replace(comparison.variant, centered=True))
     frozen = held or freeze(centered, model.backbone, model.entity, model.relation)
     rows = model.entity[cohort.n_old : cohort.n_cur].detach().cpu().numpy()
-    tiles = Tiles.of(rows, frozen.geometry, comparison.settings.memory)
+    tiles = Tiles.of(rows, frozen.scoring, comparison.settings.memory)
     new = np.full(len(cohort), np.nan)
     index = np.flatnonzero(comparison.eligible)
     size = max(1, comparison.settings.memory // (24 * max(cohort.n_new, 1)))

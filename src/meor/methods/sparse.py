@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from meor.backbone.base import Geometry
+from meor.backbone.base import Backbone, Geometry, Scoring
 from meor.methods.comparison import Comparison, require_finite
 from meor.methods.frozen import Frozen, Scratch
 from meor.methods.kernels import add_row_gradients, by_row, newcomer_pressures
 from meor.search.clumps import Clumps
+from meor.search.exact import TILE_NUMBERS
 from meor.search.outrankers import Outrankers, outrankers
 from meor.search.screen import Candidates
 from meor.threads import share
@@ -73,25 +74,25 @@ class Tiles:
     clumps: Clumps | None = None  # where there are very many rows, and they come in clumps
 
     @classmethod
-    def of(cls, row_NW: Floats, geometry: Geometry, memory: int, kept: Scratch | None = None) -> Tiles:
+    def of(cls, row_NW: Floats, scoring: Scoring, memory: int, kept: Scratch | None = None) -> Tiles:
         """Cut rows; `kept` is what an earlier step of the same update left, and is left for the next."""
         kept = Scratch() if kept is None else kept
         size = max(64, memory // (24 * row_NW.shape[1]))
-        if len(row_NW) >= MANY and geometry is Geometry.DOT:
+        if len(row_NW) >= MANY and scoring is Geometry.DOT:
             _look_for_clumps(row_NW, kept)
             if kept.clumps is not None:
                 return cls(row_NW, size, clumps=kept.clumps)
         if len(row_NW) > size:
             return cls(row_NW, size)
-        kept.candidates = Candidates.prepare(geometry, row_NW, coarse=True, into=kept.candidates)
+        kept.candidates = Candidates.prepare(scoring, row_NW, coarse=True, into=kept.candidates)
         return cls(row_NW, size, kept.candidates)
 
-    def prepared(self, geometry: Geometry) -> Iterator[tuple[int, Candidates]]:
+    def prepared(self, scoring: Scoring) -> Iterator[tuple[int, Candidates]]:
         if self.whole is not None:
             yield 0, self.whole
             return
         for first in range(0, len(self.row), self.size):
-            yield first, Candidates.prepare(geometry, self.row[first : first + self.size], coarse=True)
+            yield first, Candidates.prepare(scoring, self.row[first : first + self.size], coarse=True)
 
 
 def _look_for_clumps(row_NW: Floats, kept: Scratch) -> None:
@@ -115,8 +116,8 @@ def _outrankers(comparison: Comparison, frozen: Frozen, tiles: Tiles, index: Ids
         if above is not None:
             return above
     found = []
-    for first, candidates in tiles.prepared(frozen.geometry):
-        if candidates.screened is None:
+    for first, candidates in tiles.prepared(frozen.scoring):
+        if candidates.screened is None and isinstance(candidates.scoring, Geometry):
             _require_finite_scores(comparison, queries.row.take(queries.place, 0), candidates, index)
         found.append((first, outrankers(candidates, queries, offset=cohort.n_old + first)))
     return Outrankers.of_tiles(found)
@@ -140,7 +141,7 @@ def sparse_penalty(
     """
     rows = entity.trained
     row_NW = rows.detach().numpy()
-    tiles = Tiles.of(row_NW, frozen.geometry, comparison.settings.memory, frozen.scratch)
+    tiles = Tiles.of(row_NW, frozen.scoring, comparison.settings.memory, frozen.scratch)
     size = max(1, comparison.settings.memory // (24 * max(comparison.cohort.n_new, 1)))
     if tiles.clumps is not None:
         size = len(index)  # each search reads every row once, so all queries are asked together
@@ -210,6 +211,9 @@ def _add_gradients(
 ) -> None:
     """Add d loss / d newcomer rows of some occurrences, in place: only rows that outrank are touched."""
     for part, pressed, slope in parts:
+        if isinstance(frozen.scoring, Backbone):
+            _add_by_autograd(frozen.scoring, frozen.queries.row[part], pressed, slope, rows, gradient)
+            continue
         n_entries = len(pressed.column)
         row_start = np.empty(len(rows) + 1, np.int64)
         query, entry = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
@@ -218,7 +222,7 @@ def _add_gradients(
         share(
             add_row_gradients,
             len(touched),
-            frozen.geometry is Geometry.DOT,
+            frozen.scoring is Geometry.DOT,
             touched,
             row_start,
             query,
@@ -230,3 +234,21 @@ def _add_gradients(
             rows.numpy(),
             gradient.numpy(),
         )
+
+
+def _add_by_autograd(
+    backbone: Backbone, query: Floats, pressed: Pressed, slope: Floats, rows: Tensor, gradient: Tensor
+) -> None:
+    """The same sum where no kernel knows the score: over the pairs that outrank, some at a time."""
+    of = np.repeat(np.arange(len(slope)), np.diff(pressed.start))
+    pull = slope[of] * pressed.weight
+    at = np.flatnonzero(pull)
+    size = max(1, TILE_NUMBERS // rows.shape[1])
+    for first in range(0, len(at), size):
+        part = at[first : first + size]
+        column = torch.from_numpy(pressed.column[part])
+        with torch.enable_grad():
+            own = rows[column].detach().requires_grad_()
+            score = backbone.compare(torch.from_numpy(query[of[part]]), own.double())
+            (found,) = torch.autograd.grad(score, own, torch.from_numpy(pull[part]))
+        gradient.index_add_(0, column, found)

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from meor.compiled import fast_kernel, kernel
-from meor.search.screen import LARGEST, UNIT32, Array, exact, is_known
+from meor.search.exact import Array, exact, is_known
+from meor.search.screen import LARGEST, UNIT32
 from meor.typing import Floats, Ids
 
 CHUNKS: Final = 64

@@ -18,9 +18,10 @@ import torch
 from meor.compiled import fast_kernel, kernel
 from meor.random import generator
 from meor.search.clump_search import CHUNKS, HAIR, UNSCREENABLE, Clumped, Entries, Narrow, in_order, search
+from meor.search.exact import Array
 from meor.search.outrankers import Outrankers
 from meor.search.queries import Queries
-from meor.search.screen import Array, sizes_fit_float32
+from meor.search.screen import sizes_fit_float32
 from meor.threads import share
 from meor.typing import Ids
 

@@ -1,7 +1,7 @@
 """How many candidates stand above, or tie with, each answer: the inner loop of every rank.
 
 Queries and candidates are screened in float32; pairs that float32 cannot decide are scored again by
-`screen.exact`.
+`exact.exact`. A backbone without a declared geometry is counted as it is written down (`_count_tiles`).
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -14,19 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from meor.backbone.base import Geometry
+from meor.backbone.base import Backbone, Geometry
 from meor.compiled import fast_kernel, kernel
+from meor.search.exact import Array, exact, is_known, tiles
 from meor.search.queries import Queries
-from meor.search.screen import (
-    LANES,
-    TILE_CANDIDATES,
-    TILE_QUERIES,
-    Array,
-    Candidates,
-    band,
-    exact,
-    is_known,
-)
+from meor.search.screen import LANES, TILE_CANDIDATES, TILE_QUERIES, Candidates, band
 from meor.threads import share
 from meor.typing import Ids
 
@@ -60,8 +52,10 @@ def count_range(
     tally = np.zeros((len(queries), 3), np.int64)
     if end <= begin or not len(queries):
         return tally, None
+    if isinstance(candidates.scoring, Backbone):
+        return tally, _count_tiles(candidates.scoring, candidates.row[begin:end], queries, begin, tally)
     universe = Universe(candidates.row, begin, end)
-    is_dot = candidates.geometry is Geometry.DOT
+    is_dot = candidates.scoring is Geometry.DOT
     if candidates.screened is None or queries.screened is None:
         healthy = np.ones(len(queries), np.bool_)
         share(_count_unscreened, len(queries), is_dot, queries.asked, universe, tally, healthy)
@@ -70,11 +64,26 @@ def count_range(
     if is_dot:
         _count_dot(candidates, queries, universe, bounds, tally)
     else:
-        groups = -(-len(queries) // GROUP)
-        share(
-            _count_l1, groups, candidates.screened, queries.screened, queries.asked, universe, bounds, tally
-        )
+        groups, narrow = -(-len(queries) // GROUP), (candidates.screened, queries.screened)
+        share(_count_l1, groups, *narrow, queries.asked, universe, bounds, tally)
     return tally, None
+
+
+def _count_tiles(
+    backbone: Backbone, row: Array, queries: Queries, begin: int, tally: Ids
+) -> NDArray[np.bool_]:
+    """Any score function, plainly."""
+    healthy = np.ones(len(queries), np.bool_)
+    for own, part, score in tiles(backbone, queries.row.take(queries.place, 0), row):
+        ids = range(begin + part.start, begin + part.stop)
+        competes = ~queries.left_out(own, ids)
+        above, before = queries.threshold[own, None], np.array(ids) < queries.answer[own, None]
+        tied = competes & (score == above)
+        tally[own, GREATER] += (competes & (score > above)).sum(1)
+        tally[own, TIED_BEFORE] += (tied & before).sum(1)
+        tally[own, TIED_AFTER] += (tied & ~before).sum(1)
+        healthy[own] &= (np.isfinite(score) | ~competes).all(1)
+    return healthy
 
 
 def _count_dot(
@@ -93,18 +102,8 @@ def _count_dot(
             shape = part.stop - part.start, last - first
             tile = buffer[: shape[0] * shape[1]].view(shape)
             torch.mm(narrow[part], screened[first:last].T, out=tile)
-            share(
-                _count_dot_tile,
-                shape[0],
-                query,
-                first,
-                tile.numpy(),
-                queries.asked,
-                universe.row,
-                bounds,
-                cursor,
-                tally,
-            )
+            found = universe.row, bounds, cursor, tally
+            share(_count_dot_tile, shape[0], query, first, tile.numpy(), queries.asked, *found)
 
 
 @kernel
@@ -139,10 +138,10 @@ def _count_unscreened(begin, end, is_dot, asked, universe, tally, healthy):
 
 
 @kernel
-def _tally_lanes(score, low, high, first, query, row, threshold, answer, tally):
+def _tally_lanes(score, first, q, query, asked, row, bounds, tally):
     """Count a few screened scores side by side; look closer only where one of them is undecided."""
-    above = np.int32(0)
-    possible = np.int32(0)
+    low, high = bounds.low[q], bounds.high[q]
+    above = possible = np.int32(0)
     for c in range(score.shape[0]):
         above += np.int32(score[c] > high)
         possible += np.int32(score[c] >= low)
@@ -150,7 +149,7 @@ def _tally_lanes(score, low, high, first, query, row, threshold, answer, tally):
     if possible > above:
         for c in range(score.shape[0]):
             if low <= score[c] <= high:
-                _judge(True, query, row[first + c], threshold, answer, first + c, tally)
+                _judge(True, query, row[first + c], asked.threshold[q], asked.answer[q], first + c, tally)
 
 
 @kernel
@@ -170,17 +169,8 @@ def _count_dot_tile(begin, end, query, first, tile, asked, row, bounds, cursor, 
         cursor[q] = at
         own = asked.row[asked.place[q]]
         for lane in range(0, n_columns, LANES):
-            _tally_lanes(
-                line[lane : lane + LANES],
-                bounds.low[q],
-                bounds.high[q],
-                first + lane,
-                own,
-                row,
-                asked.threshold[q],
-                answer,
-                tally[q],
-            )
+            score = line[lane : lane + LANES]
+            _tally_lanes(score, first + lane, q, own, asked, row, bounds, tally[q])
 
 
 @fast_kernel
@@ -226,9 +216,8 @@ def _tally_block(distance, first, q, asked, universe, bounds, known_at, tally):
     while known_at < asked.known_end[q] and asked.known_id[known_at] < first + LANES:
         distance[asked.known_id[known_at] - first] = np.inf
         known_at += 1
-    nearer = np.int32(0)
-    possible = np.int32(0)
     low, high = bounds.low[q], bounds.high[q]
+    nearer = possible = np.int32(0)
     for lane in range(LANES):
         nearer += np.int32(distance[lane] < low)
         possible += np.int32(distance[lane] <= high)

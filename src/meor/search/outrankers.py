@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from meor.backbone.base import Geometry
+from meor.backbone.base import Backbone, Geometry
 from meor.compiled import fast_kernel, kernel
-from meor.search.coarse import Coarse, coarse_products
+from meor.search.exact import Array, exact, is_known, tiles
 from meor.search.queries import Queries
-from meor.search.screen import LANES, Array, Candidates, band, exact, is_known, narrow_towards
+from meor.search.screen import LANES, Candidates, Coarse, band, coarse_products, narrow_towards
 from meor.threads import share
 from meor.typing import Floats, Ids
 
@@ -87,6 +87,8 @@ def outrankers(candidates: Candidates, queries: Queries, *, offset: int = 0) -> 
     The entity id of a column is `column + offset`. The answer itself never exceeds its own score.
     """
     n_rows = len(candidates.row)
+    if isinstance(candidates.scoring, Backbone):
+        return _plainly(candidates.scoring, candidates.row, queries, offset)
     screened = candidates.screened is not None and queries.screened is not None
     bound = _bound(candidates, queries, screened)
     block = max(1, min(len(queries), TILE_BYTES // (4 * max(n_rows, LANES))))
@@ -96,6 +98,23 @@ def outrankers(candidates: Candidates, queries: Queries, *, offset: int = 0) -> 
         tile = _tile(candidates, queries, part, screened)
         parts.append(_collect(candidates, queries, tile, bound, Place(first, offset)))
     return Outrankers.one_after_another(parts)
+
+
+def _plainly(backbone: Backbone, row: Array, queries: Queries, offset: int) -> Outrankers:
+    """Any score function. A score that is not finite is kept, so that its owner can refuse it."""
+    query, column, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
+    for own, part, score in tiles(backbone, queries.row.take(queries.place, 0), row):
+        ids = range(offset + part.start, offset + part.stop)
+        above = ~(score <= queries.threshold[own, None]) | ~np.isfinite(score)
+        above &= ~queries.left_out(own, ids)
+        line, place = np.nonzero(above)
+        query.append(own.start + line)
+        column.append(part.start + place)
+        found.append(score[line, place])
+    of = np.concatenate(query)
+    order = np.argsort(of, kind="stable")  # tiles of a query come in order, so its columns ascend
+    start = np.append(0, np.cumsum(np.bincount(of, minlength=len(queries))))
+    return Outrankers(start, np.concatenate(column)[order], np.concatenate(found)[order])
 
 
 def _bound(candidates: Candidates, queries: Queries, screened: bool) -> Bound:
@@ -119,7 +138,7 @@ def _bound(candidates: Candidates, queries: Queries, screened: bool) -> Bound:
             narrow_towards(queries.threshold / theirs.step, -np.inf),
         )
     low, high = band(candidates, queries.size, queries.threshold, 0, n_columns)
-    return Bound(one_C, none_C, none_C, none_Q, none_Q, low if candidates.geometry is Geometry.DOT else -high)
+    return Bound(one_C, none_C, none_C, none_Q, none_Q, low if candidates.scoring is Geometry.DOT else -high)
 
 
 def _tile(candidates: Candidates, queries: Queries, part: slice, screened: bool) -> Array:
@@ -165,7 +184,7 @@ def _collect(candidates: Candidates, queries: Queries, tile: Array, bound: Bound
     at = np.append(0, np.cumsum(possible.sum(1)))
     column, score = np.empty(at[-1], np.int64), np.empty(at[-1])
     size = np.empty(len(tile), np.int64)
-    is_dot = candidates.geometry is Geometry.DOT
+    is_dot = candidates.scoring is Geometry.DOT
     found = at, possible, column, score, size
     share(_fill, len(tile), is_dot, tile, bound, place, queries.asked, candidates.row, *found)
     start = np.append(0, np.cumsum(size))

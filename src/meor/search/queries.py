@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from meor.backbone.base import Geometry
-from meor.search.coarse import Coarse
-from meor.search.screen import Candidates, exact_scores
+from meor.backbone.base import Scoring
+from meor.search.exact import Array, exact_scores
+from meor.search.screen import Candidates, Coarse
 from meor.typing import Floats, Ids
-
-Array = NDArray[Any]
 
 
 class Known(NamedTuple):
@@ -55,7 +53,7 @@ class Queries:
     @classmethod
     def prepare(
         cls,
-        geometry: Geometry,
+        scoring: Scoring,
         row: Array,
         answer: Ids,
         known: Known,
@@ -64,7 +62,7 @@ class Queries:
         coarse: bool = False,
     ) -> Queries:
         """Narrow and measure query rows. Without a threshold, name it later with `asking`."""
-        made = Candidates.prepare(geometry, row, lanes=False, coarse=coarse)
+        made = Candidates.prepare(scoring, row, lanes=False, coarse=coarse)
         screened = made.screened.numpy() if isinstance(made.screened, torch.Tensor) else made.screened
         place = np.arange(len(made.row))
         needed = np.full(len(made.row), np.nan) if threshold is None else threshold
@@ -73,8 +71,8 @@ class Queries:
     @classmethod
     def for_answers(cls, candidates: Candidates, row: Array, answer: Ids, known: Known) -> Queries:
         """Queries whose threshold is the exact score of their answer, a row of the candidates."""
-        queries = cls.prepare(candidates.geometry, row, answer, known)
-        return queries.asking(exact_scores(candidates.geometry, queries.row, candidates.row, answer))
+        queries = cls.prepare(candidates.scoring, row, answer, known)
+        return queries.asking(exact_scores(candidates.scoring, queries.row, candidates.row, answer))
 
     def asking(self, threshold: Floats) -> Queries:
         """The same queries with another score to beat."""
@@ -99,6 +97,17 @@ class Queries:
             screened,
             self.size.take(index),
         )
+
+    def left_out(self, part: slice, ids: range) -> NDArray[np.bool_]:
+        """[Q, E] of some queries and candidates: who is known, or the answer itself, does not compete."""
+        out = np.zeros((part.stop - part.start, len(ids)), np.bool_)
+        for line, q in enumerate(range(part.start, part.stop)):
+            known = self.known.id[self.known.start[q] : self.known.end[q]]
+            begin, end = np.searchsorted(known, (ids.start, ids.stop))
+            out[line, known[begin:end] - ids.start] = True
+            if self.answer[q] in ids:
+                out[line, self.answer[q] - ids.start] = True
+        return out
 
     @property
     def asked(self) -> Asked:

@@ -1,14 +1,19 @@
-"""Who scores above a threshold: exact float64 answers at float32 speed.
+"""Screens: rows prepared so that most pairs are decided without their exact score.
 
-The score of a pair is *defined* as a float64 sum in one fixed order (`_exact_dot`, `_exact_distance`), so
-it depends on the two rows alone, never on a tile's shape. Float32 only screens. With u = 2**-24 and any
-order of summation,
+In float32, with u = 2**-24 and any order of summation,
 
     |fl32(q.e) - q.e| <= ((W + 4)u / (1 - (W + 4)u)) |q| |e|            (rounded inputs, products, sums)
     |fl32(d) - d|     <= u (|q|_1 + |e|_1) + (W + 4)u d                  (L1 distance)
 
 so a screened score further than that band from the threshold is decided, and the few that are not are
-redone in float64. Rows too large or too small for float32 are not screened at all.
+redone in float64 (`exact`). Rows too large or too small for float32 are not screened at all.
+
+In eight-bit integers, whose products are exact and several times faster: a row is x = step * b + e with b in
+-127..127, so that, whatever the rounding error e looks like,
+
+    |q.x - step_q step_x (b_q.b_x)| <= |q| |e_x| + |e_q| |step_x b_x| <= (|q| + |e_q|) |e_x| + |e_q| |x|
+
+The norms |e| are measured, not assumed.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -17,19 +22,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache
+from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from meor.backbone.base import Geometry
+from meor.backbone.base import Geometry, Scoring
 from meor.compiled import fast_kernel, kernel
-from meor.search.coarse import Coarse, fits_bytes
+from meor.search.exact import Array
 from meor.threads import share
-from meor.typing import Floats, Ids
-
-Array = NDArray[Any]
+from meor.typing import Floats
 
 UNIT32: Final = 2.0**-24
 LARGEST: Final = 2.0**50  # products and their sums stay far from float32's overflow
@@ -37,13 +40,16 @@ SMALLEST: Final = 2.0**-50  # and a row of non-zero norm far from its underflow
 LANES: Final = 64  # candidates that one L1 block measures side by side
 TILE_QUERIES: Final = 1024
 TILE_CANDIDATES: Final = 2048
+LARGEST_BYTE: Final = 127
+NARROWEST: Final = 64  # below, bytes gain nothing
+WIDEST: Final = 1024  # so many products of two bytes still add up to a number that float32 holds exactly
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """The rows of a universe, prepared once for many queries."""
 
-    geometry: Geometry
+    scoring: Scoring
     row: Floats  # [E, W] float64
     screened: torch.Tensor | Array | Coarse | None  # DOT: float32 [E, W] or bytes; L1: [blocks, W, LANES]
     size: Floats  # [E] L2 norm (DOT) or L1 norm (L1)
@@ -51,7 +57,7 @@ class Candidates:
     @classmethod
     def prepare(
         cls,
-        geometry: Geometry,
+        scoring: Scoring,
         row: Array,
         *,
         screen: bool = True,
@@ -65,23 +71,25 @@ class Candidates:
         where the geometry and the machine allow them.
         """
         row = np.ascontiguousarray(row, dtype=np.float64)
-        if coarse and screen and geometry is Geometry.DOT and fits_bytes(row.shape[1]):
+        if not isinstance(scoring, Geometry):
+            return cls(scoring, row, None, np.zeros(len(row)))
+        if coarse and screen and scoring is Geometry.DOT and fits_bytes(row.shape[1]):
             held = into.screened if into is not None and isinstance(into.screened, Coarse) else None
             rounded = Coarse.of(row, held)
             fits = sizes_fit_float32(rounded.size.max(initial=0.0), row.shape[1])
-            return cls(geometry, row, rounded if fits else None, rounded.size)
-        if geometry is Geometry.L1 and lanes and screen and len(row):
+            return cls(scoring, row, rounded if fits else None, rounded.size)
+        if scoring is Geometry.L1 and lanes and screen and len(row):
             blocks, size = _lanes(row)
-            return cls(geometry, row, blocks if sizes_fit_float32(size.max(), row.shape[1]) else None, size)
+            return cls(scoring, row, blocks if sizes_fit_float32(size.max(), row.shape[1]) else None, size)
         narrow = None if into is None else into.screened
         if not isinstance(narrow, torch.Tensor) or narrow.shape != row.shape:
             narrow = torch.empty(row.shape, dtype=torch.float32)
         size = np.empty(len(row))
-        share(_narrow_rows, len(row), geometry is Geometry.DOT, row, narrow.numpy(), size)
+        share(_narrow_rows, len(row), scoring is Geometry.DOT, row, narrow.numpy(), size)
         if not (screen and len(row) and sizes_fit_float32(size.max(), row.shape[1])):
-            return cls(geometry, row, None, size)
+            return cls(scoring, row, None, size)
         # The tensor itself: one made anew from its array would keep every earlier one alive, a step a link.
-        return cls(geometry, row, narrow, size)
+        return cls(scoring, row, narrow, size)
 
 
 @fast_kernel
@@ -127,54 +135,6 @@ def _lanes(row: Floats) -> tuple[Array, Floats]:
     return blocks, size
 
 
-@fast_kernel
-def _exact_dot(query, row):
-    total = 0.0
-    for i in range(query.shape[0]):
-        total += query[i] * row[i]
-    return total
-
-
-@fast_kernel
-def _exact_distance(query, row):
-    total = 0.0
-    for i in range(query.shape[0]):
-        total += abs(query[i] - row[i])
-    return total
-
-
-@kernel
-def exact(is_dot, query, row):
-    """The score of a pair, up to TransE's constant."""
-    return _exact_dot(query, row) if is_dot else -_exact_distance(query, row)
-
-
-@kernel
-def _exact_pairs(begin, end, is_dot, query, row, column, score):
-    for q in range(begin, end):
-        score[q] = exact(is_dot, query[q], row[column[q]])
-
-
-def exact_scores(geometry: Geometry, query: Array, row: Array, column: Ids) -> Floats:
-    """Defined float64 scores (TransE: minus the distance) of each query against its own candidate."""
-    score = np.empty(len(query), np.float64)
-    share(_exact_pairs, len(query), geometry is Geometry.DOT, query, row, column, score)
-    return score
-
-
-@kernel
-def is_known(known_id, begin, end, candidate):
-    while begin < end:
-        middle = (begin + end) // 2
-        if known_id[middle] < candidate:
-            begin = middle + 1
-        elif known_id[middle] > candidate:
-            end = middle
-        else:
-            return True
-    return False
-
-
 def band(
     candidates: Candidates, size: Floats, threshold: Floats, begin: int, end: int
 ) -> tuple[Array, Array]:
@@ -187,7 +147,7 @@ def band(
     roundings = (width + 4) * UNIT32
     relative = roundings / (1 - roundings)
     underflow = 2.0**-120 * (width + size + largest)
-    if candidates.geometry is Geometry.DOT:
+    if candidates.scoring is Geometry.DOT:
         slack = relative * size * largest + underflow
         centre = threshold
     else:
@@ -199,3 +159,89 @@ def band(
 def narrow_towards(value: Floats, towards: float) -> Array:
     """To float32, rounded outwards so that a bound only widens."""
     return np.nextafter(value.astype(np.float32), np.float32(towards))
+
+
+@dataclass(frozen=True, slots=True)
+class Coarse:
+    """Rows as bytes, and how far each is from what it stands for. Norms are rounded upwards."""
+
+    byte: torch.Tensor  # [E, W] int8
+    step: Array  # [E] float32, positive
+    error: Array  # [E] float32 |x - step b|
+    size: Array  # [E] float32 |x|
+
+    @classmethod
+    def of(cls, row_EW: Array, into: Coarse | None = None) -> Coarse:
+        """`into` gives up its buffers, for rows that move at every step."""
+        if into is None or into.byte.shape != row_EW.shape:
+            byte = torch.empty(row_EW.shape, dtype=torch.int8)
+            into = cls(byte, *(np.empty(len(row_EW), np.float32) for _ in range(3)))
+        share(_coarsen, len(row_EW), row_EW, into.byte.numpy(), into.step, into.error, into.size)
+        return into
+
+    def take(self, index: Array, axis: int = 0) -> Coarse:
+        """Rows by index, as of an array."""
+        byte = self.byte.index_select(0, torch.from_numpy(index))
+        return Coarse(byte, self.step.take(index), self.error.take(index), self.size.take(index))
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+@kernel
+def _coarsen(begin, end, row, byte, step, error, size):
+    # Magnitudes are compared as integers: their bits stand in the same order, and that loop is vectorised.
+    bits = step.view(np.int32)
+    narrow = np.empty(row.shape[1], np.float32)
+    for e in range(begin, end):
+        for i in range(row.shape[1]):
+            narrow[i] = row[e, i]
+        bits[e] = _largest_bits(narrow.view(np.int32))
+        # A hair more than a 127th: no byte can round beyond 127.
+        step[e] = step[e] * np.float32((1 + 1e-5) / LARGEST_BYTE) if step[e] > 0 else np.float32(1)
+        error[e], size[e] = _round_to_bytes(narrow, step[e], byte[e])
+
+
+@kernel
+def _largest_bits(bits):
+    largest = np.int32(0)
+    for i in range(bits.shape[0]):
+        largest = max(largest, bits[i] & np.int32(0x7FFFFFFF))
+    return largest
+
+
+@fast_kernel
+def _round_to_bytes(row, step, byte):
+    """|x - step b| and |x|, a hair more than either: what float32 sums, or narrowing x, may have lost."""
+    inverse = np.float32(1) / step
+    lost, square = np.float32(0), np.float32(0)
+    for i in range(row.shape[0]):
+        value = row[i] * inverse  # in steps, so that no square underflows
+        nearest = np.rint(value)
+        byte[i] = np.int8(np.int32(nearest))
+        lost += (value - nearest) * (value - nearest)
+        square += value * value
+    size = np.float32(1 + 1e-4) * np.sqrt(square) * step
+    return np.float32(1 + 1e-4) * np.sqrt(lost) * step + np.float32(1e-6) * size, size
+
+
+@cache
+def integers_are_exact() -> bool:
+    """Does this machine multiply bytes without saturating, and fast? Tried once, with the worst of bytes."""
+    if not torch.backends.mkldnn.is_available() or "AVX512" not in torch.backends.cpu.get_cpu_capability():
+        return False  # elsewhere integer products may be a plain loop
+    sign = torch.tensor([1, -1, 1, 1] * 128, dtype=torch.int8)
+    row = torch.stack([LARGEST_BYTE * sign, -LARGEST_BYTE * sign, LARGEST_BYTE * torch.ones_like(sign)])
+    row = row.repeat(20, 1)
+    found = torch._int_mm(row, row.T)
+    return bool((found == row.to(torch.int32) @ row.to(torch.int32).T).all())
+
+
+def fits_bytes(width: int) -> bool:
+    return NARROWEST <= width <= WIDEST and integers_are_exact()
+
+
+def coarse_products(query: Coarse, candidate: Coarse, out: torch.Tensor) -> Array:
+    """[Q, E] int32 products of bytes."""
+    torch._int_mm(query.byte, candidate.byte.T, out=out)
+    return out.numpy()

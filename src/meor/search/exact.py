@@ -1,0 +1,141 @@
+"""The score of a pair, exactly, and who does not compete.
+
+Where a geometry is declared, the score is *defined* as a float64 sum in one fixed order (`_exact_dot`,
+`_exact_distance`), so it depends on the two rows alone, never on a tile's shape. Any other backbone is asked
+in tiles of one fixed shape, padded, answers like candidates: the shape cannot make or hide a tie either
+(decision 10).
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from meor.backbone.base import Backbone, Geometry, Scoring
+from meor.compiled import fast_kernel, kernel
+from meor.threads import share
+from meor.typing import Floats, Ids
+
+Array = NDArray[Any]
+
+TILE_ROWS: Final = 1024  # candidates of a tile
+TILE_NUMBERS: Final = 2**21  # coordinates that a plain comparison of a tile's pairs takes
+
+
+@fast_kernel
+def _exact_dot(query, row):
+    total = 0.0
+    for i in range(query.shape[0]):
+        total += query[i] * row[i]
+    return total
+
+
+@fast_kernel
+def _exact_distance(query, row):
+    total = 0.0
+    for i in range(query.shape[0]):
+        total += abs(query[i] - row[i])
+    return total
+
+
+@kernel
+def exact(is_dot, query, row):
+    """The score of a pair, up to TransE's constant."""
+    return _exact_dot(query, row) if is_dot else -_exact_distance(query, row)
+
+
+@kernel
+def _exact_pairs(begin, end, is_dot, query, row, column, score):
+    for q in range(begin, end):
+        score[q] = exact(is_dot, query[q], row[column[q]])
+
+
+@kernel
+def _exact_columns(begin, end, is_dot, query_QW, row_EW, column_QK, score_QK):
+    for q in range(begin, end):
+        for k in range(column_QK.shape[1]):
+            if column_QK[q, k] >= 0:
+                score_QK[q, k] = exact(is_dot, query_QW[q], row_EW[column_QK[q, k]])
+
+
+def exact_scores(scoring: Scoring, query: Array, row: Array, column: Ids) -> Floats:
+    """Defined float64 scores (TransE: minus the distance) of each query against its own candidate."""
+    score = np.empty(len(query), np.float64)
+    if isinstance(scoring, Geometry):
+        share(_exact_pairs, len(query), scoring is Geometry.DOT, query, row, column, score)
+        return score
+    size, _ = _tile_shape(row.shape[1])
+    for first in range(0, len(query), size):
+        part = slice(first, first + size)
+        score[part] = np.diagonal(_tile(scoring, query[part], row[column[part]]))
+    return score
+
+
+def exact_columns(scoring: Scoring, query_QW: Array, row_EW: Array, column_QK: Array) -> Floats:
+    """Scores of each query against its own list of candidates (-1: none, a score of 0).
+
+    They are compared with nothing that is ranked, so a backbone may compare the pairs as they come.
+    """
+    score_QK = np.zeros(column_QK.shape)
+    if isinstance(scoring, Geometry):
+        is_dot = scoring is Geometry.DOT
+        share(_exact_columns, len(query_QW), is_dot, query_QW, row_EW, column_QK, score_QK)
+        return score_QK
+    size = max(1, TILE_NUMBERS // max(1, column_QK.shape[1] * row_EW.shape[1]))
+    for first in range(0, len(query_QW), size):
+        part = slice(first, first + size)
+        rows = torch.from_numpy(row_EW[np.maximum(column_QK[part], 0)])
+        with torch.no_grad():
+            found = scoring.compare(torch.from_numpy(query_QW[part])[:, None], rows).numpy()
+        score_QK[part] = np.where(column_QK[part] >= 0, found, 0.0)
+    return score_QK
+
+
+def tiles(backbone: Backbone, query_QW: Array, row_EW: Array) -> Iterator[tuple[slice, slice, Floats]]:
+    """The scores of all pairs: slices of queries and of rows, and their scores. The queries advance last."""
+    n_queries, n_rows = _tile_shape(row_EW.shape[1])
+    for query in range(0, len(query_QW), n_queries):
+        own = slice(query, min(query + n_queries, len(query_QW)))
+        for first in range(0, len(row_EW), n_rows):
+            part = slice(first, min(first + n_rows, len(row_EW)))
+            yield own, part, _tile(backbone, query_QW[own], row_EW[part])
+
+
+def _tile_shape(width: int) -> tuple[int, int]:
+    return int(np.clip(TILE_NUMBERS // (TILE_ROWS * max(width, 1)), 1, 64)), TILE_ROWS
+
+
+def _tile(backbone: Backbone, query_QW: Array, row_EW: Array) -> Floats:
+    """[Q, E] scores, computed in the fixed shape: what is missing repeats the first row."""
+    shape = _tile_shape(row_EW.shape[1])
+    query, row = (
+        torch.from_numpy(np.concatenate([given, given[:1].repeat(size - len(given), 0)]))
+        for given, size in zip((query_QW, row_EW), shape, strict=True)
+    )
+    with torch.no_grad():
+        score = backbone.compare_all(query, row).double().numpy()
+    if score.shape != shape:
+        raise TypeError(
+            f"{backbone.name} gave scores of shape {score.shape} for {shape[0]} queries and {shape[1]} "
+            "candidates. Return one row per query and one column per candidate."
+        )
+    return np.asarray(score[: len(query_QW), : len(row_EW)])
+
+
+@kernel
+def is_known(known_id, begin, end, candidate):
+    while begin < end:
+        middle = (begin + end) // 2
+        if known_id[middle] < candidate:
+            begin = middle + 1
+        elif known_id[middle] > candidate:
+            end = middle
+        else:
+            return True
+    return False

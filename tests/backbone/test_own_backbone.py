@@ -1,0 +1,177 @@
+"""A backbone from one short file: the very block of docs/extend.md trains, ranks exactly, audits, reports."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.tiny_run import SETTINGS, tiny_stream
+from typer.testing import CliRunner
+
+from meor import Comparison, Penalty, Table
+from meor.backbone import BACKBONES, Backbone, ComplEx, DistMult, Geometry, Model, TransE
+from meor.cli import app
+from meor.evaluation.rank import rank_update
+from meor.methods.dense import table_scores
+from meor.stream.answers import EvaluationFilter
+from meor.stream.snapshot import Stream
+from meor.stream.writer import write_stream
+from meor.typing import SIDES, Side
+
+EXTEND = Path(__file__).parents[2] / "docs" / "extend.md"
+
+
+def document() -> tuple[str, str]:
+    """The file of the section, and the line that registers it."""
+    _, section = EXTEND.read_text().split("## A backbone of your own\n")
+    file, registration = re.findall(r"^```python\n(.*?)^```$", section.split("\n## ")[0], re.M | re.S)
+    return file, registration
+
+
+@pytest.fixture
+def l2(monkeypatch: pytest.MonkeyPatch) -> Backbone:
+    monkeypatch.setitem(BACKBONES, "l2", None)  # so that it is gone after the test
+    names: dict[str, object] = {}
+    for block in document():
+        exec(block, names)
+    return BACKBONES["l2"]
+
+
+def random_model(backbone: Backbone, stream: Stream, seed: int = 0) -> Model:
+    rng = np.random.default_rng(seed)
+    n, m = len(stream.entities), len(stream.relations)
+    entity = rng.normal(size=(n, 5))
+    entity[3::7] = entity[2]  # real ties, between old entities and newcomers alike
+    return Model(backbone, torch.from_numpy(entity), torch.from_numpy(rng.normal(size=(m, 5))))
+
+
+def sorted_ranks(stream: Stream, model: Model, update: int, side: Side) -> tuple[list[int], list[int]]:
+    """Old and current rank by sorting all candidates by score, then by id."""
+    asked = rank_update(stream, model, update, sides=[side])[0].occurrences
+    known = EvaluationFilter.through(stream, update).on(side)
+    old, cur = [], []
+    for anchor, relation, answer in zip(asked.anchor, asked.relation, asked.answer, strict=True):
+        for found, n in ((old, stream.entity_counts[update - 1]), (cur, stream.entity_counts[update])):
+            left_out = set(known.of(anchor, relation).tolist()) - {answer}
+            fact = np.array([[e, relation, anchor][:: 1 if side is Side.HEAD else -1] for e in range(n)])
+            score = model.score_facts(fact).tolist()
+            order = sorted((e for e in range(n) if e not in left_out), key=lambda e: (-score[e], e))
+            found.append(order.index(answer) + 1 if answer < n else 0)
+    return old, cur
+
+
+def test_the_file_is_short() -> None:
+    file, registration = document()
+    assert len(file.splitlines()) <= 40
+    assert len([line for line in registration.splitlines() if line and "import" not in line]) == 1
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_ranks_are_those_of_a_sort(l2: Backbone, side: Side) -> None:
+    stream = tiny_stream()
+    model = random_model(l2, stream)
+    for update in stream.updates:
+        (ranks,) = rank_update(stream, model, update, sides=[side])
+        assert (ranks.old.tolist(), ranks.cur.tolist()) == sorted_ranks(stream, model, update, side)
+
+
+def test_a_plain_function_has_the_ranks_of_its_model() -> None:
+    stream = tiny_stream()
+    for backbone in (TransE(), DistMult()):
+        model = random_model(backbone, stream)
+        function = Model.of_function(model.score, len(stream.entities), len(stream.relations))
+        for ours, theirs in zip(rank_update(stream, model, 2), rank_update(stream, function, 2), strict=True):
+            assert (ours.old == theirs.old).all()
+            assert (ours.cur == theirs.cur).all()
+
+
+def test_the_gradient_of_the_penalty_is_that_of_autograd(l2: Backbone) -> None:
+    stream = tiny_stream()
+    fact = stream.snapshots[0].train[:20]
+    comparison = Comparison.build(stream, 1, fact, run=3)
+    n, m = stream.entity_counts[1], stream.relation_counts[1]
+    whole = random_model(l2, stream)
+    first = stream.entity_counts[0]
+    entity = Table.of(whole.entity[:n].clone(), first)
+    relation = Table.of(whole.relation[:m].clone(), stream.relation_counts[0])
+    replay = np.arange(len(fact))
+    loss = Penalty(comparison, l2)(entity, relation, replay)
+    (gradient,) = torch.autograd.grad(loss, entity.trained)
+    rows = entity.trained.detach().clone().requires_grad_()
+    scores = table_scores(l2, torch.cat([entity.data[:first], rows]), relation.data)
+    plain = Penalty(comparison).of_scores(scores, replay)
+    (expected,) = torch.autograd.grad(plain, rows)
+    assert loss.item() > 0
+    torch.testing.assert_close(loss.detach(), plain.detach(), rtol=1e-12, atol=0)
+    torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["meor", "calibration"])
+def test_it_runs_audits_and_reports(l2: Backbone, method: str, tmp_path: Path) -> None:
+    stream, run = tmp_path / "ring", tmp_path / "run"
+    write_stream(tiny_stream(), stream)
+    small = [part for text in (*SETTINGS, "coefficient=3") for part in ("--set", text)]
+    chosen = ["--backbone", "l2", "--method", method]
+    told = invoke("run", "--stream", stream, *chosen, *small, "--out", run, "--quiet")
+    audited = json.loads(invoke("audit", run, "--json"))
+    if method == "meor":
+        assert audited["disagreements"] == [], told
+    assert audited["endpoints.json"]["test"]["H_cur"]["value"] > 0
+    invoke("report", run)
+    assert list(run.glob("**/*.html"))
+
+
+def invoke(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+class Changed(ComplEx):
+    name = "changed"
+
+    def compare(self, query_QW: torch.Tensor, candidate_QW: torch.Tensor) -> torch.Tensor:
+        return -(query_QW - candidate_QW).square().sum(-1)
+
+
+def test_who_changes_the_formula_loses_what_was_declared_about_it() -> None:
+    class Mixed(type("Mixin", (), {"compare_all": Changed.compare}), TransE): ...
+
+    class OtherQuery(DistMult):
+        def query(self, anchor_QW, relation_QW, side):
+            return -anchor_QW * relation_QW
+
+    class Declared(Changed):
+        geometry = Geometry.L1
+
+    assert (Changed.geometry, Changed.fused_form) == (None, None)
+    assert (Mixed.geometry, Mixed.fused_form) == (None, None)
+    assert (OtherQuery.geometry, OtherQuery.fused_form) == (Geometry.DOT, None)
+    assert (Declared.geometry, Declared.fused_form) == (Geometry.L1, None)
+    assert (ComplEx.geometry, ComplEx.fused_form) == (Geometry.DOT, 0)
+
+
+def test_ranks_follow_a_changed_formula() -> None:
+    stream = tiny_stream()
+    rng = np.random.default_rng(5)
+    tables = (rng.normal(size=(n, 4)) for n in (len(stream.entities), len(stream.relations)))
+    model = Model(Changed(), *(torch.from_numpy(table) for table in tables))
+    (ranks,) = rank_update(stream, model, 1, sides=[Side.TAIL])
+    assert ranks.cur.tolist() == sorted_ranks(stream, model, 1, Side.TAIL)[1]
+
+
+def test_a_score_that_nobody_would_call_is_refused() -> None:
+    with pytest.raises(TypeError, match="compare"):
+        type("Wrong", (ComplEx,), {"score": lambda self: 0})
+
+
+def test_a_backbone_without_a_formula_says_so() -> None:
+    class Empty(TransE):
+        geometry = None
+
+    with pytest.raises(TypeError, match="declare its geometry"):
+        Empty().compare(torch.zeros(2), torch.zeros(2))
