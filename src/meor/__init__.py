@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from meor.evaluation.endpoints import endpoints as endpoints
     from meor.evaluation.external import load_external as load_external
     from meor.evaluation.rank import rank_update as rank_update
-    from meor.hosts.replay import Replay as Replay
+    from meor.hosts import HOSTS as HOSTS
+    from meor.hosts import Host as Host
+    from meor.hosts import HostSettings as HostSettings
+    from meor.hosts import Replay as Replay
     from meor.methods.comparison import Comparison as Comparison
     from meor.methods.penalty import Penalty as Penalty
+    from meor.methods.registry import MEOR as MEOR
     from meor.methods.registry import METHODS as METHODS
+    from meor.methods.registry import Method as Method
+    from meor.methods.registry import Variant as Variant
+    from meor.methods.registry import register as register
     from meor.run.config import Config as Config
     from meor.run.session import resume as resume
     from meor.run.session import start as start
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
     from meor.stream.snapshot import Stream as Stream
     from meor.stream.world import world as world
     from meor.training.host import Plan as Plan
+    from meor.training.host import Stage as Stage
+    from meor.training.host import Step as Step
     from meor.training.host import Update as Update
     from meor.training.loss import Table as Table
     from meor.training.refine import Training as Training
@@ -62,12 +71,21 @@ _HOME = {
     # training
     "Plan": "meor.training.host",
     "Update": "meor.training.host",
-    "Replay": "meor.hosts.replay",
+    "Stage": "meor.training.host",
+    "Step": "meor.training.host",
+    "HOSTS": "meor.hosts",
+    "Host": "meor.hosts",
+    "HostSettings": "meor.hosts",
+    "Replay": "meor.hosts",
     "Table": "meor.training.loss",
     "Training": "meor.training.refine",
     "refine": "meor.training.refine",
     # methods
     "METHODS": "meor.methods.registry",
+    "MEOR": "meor.methods.registry",
+    "Method": "meor.methods.registry",
+    "Variant": "meor.methods.registry",
+    "register": "meor.methods.registry",
     "Comparison": "meor.methods.comparison",
     "Penalty": "meor.methods.penalty",
     # whole runs

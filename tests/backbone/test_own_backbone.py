@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.extend import document
 from tests.tiny_run import SETTINGS, tiny_stream
 from typer.testing import CliRunner
 
@@ -22,22 +22,11 @@ from meor.stream.snapshot import Stream
 from meor.stream.writer import write_stream
 from meor.typing import SIDES, Side
 
-EXTEND = Path(__file__).parents[2] / "docs" / "extend.md"
-
-
-def document() -> tuple[str, str]:
-    """The file of the section, and the line that registers it."""
-    _, section = EXTEND.read_text().split("## A backbone of your own\n")
-    file, registration = re.findall(r"^```python\n(.*?)^```$", section.split("\n## ")[0], re.M | re.S)
-    return file, registration
-
 
 @pytest.fixture
 def l2(monkeypatch: pytest.MonkeyPatch) -> Backbone:
     monkeypatch.setitem(BACKBONES, "l2", None)  # so that it is gone after the test
-    names: dict[str, object] = {}
-    for block in document():
-        exec(block, names)
+    document("backbone", lines=40)
     return BACKBONES["l2"]
 
 
@@ -62,12 +51,6 @@ def sorted_ranks(stream: Stream, model: Model, update: int, side: Side) -> tuple
             order = sorted((e for e in range(n) if e not in left_out), key=lambda e: (-score[e], e))
             found.append(order.index(answer) + 1 if answer < n else 0)
     return old, cur
-
-
-def test_the_file_is_short() -> None:
-    file, registration = document()
-    assert len(file.splitlines()) <= 40
-    assert len([line for line in registration.splitlines() if line and "import" not in line]) == 1
 
 
 @pytest.mark.parametrize("side", SIDES)

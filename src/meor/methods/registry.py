@@ -5,10 +5,14 @@ Nothing here imports torch, so that help and settings are quick.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from meor.errors import ConfigError
+
+if TYPE_CHECKING:
+    from meor.methods.penalty import Penalty
 
 Aggregate = Literal["smooth", "max"]
 Reference = Literal["matched", "role"]
@@ -43,7 +47,8 @@ class Method:
     label: str  # in tables
     sentence: str  # what it does
     kind: Kind = "penalty"
-    variant: Variant | None = None  # of a penalty
+    variant: Variant | None = None  # of a penalty: what its records hold, and what it sums up by default
+    build: Callable[..., Penalty] | None = None  # a penalty of its own; a subclass of `Penalty`
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
 

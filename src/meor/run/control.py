@@ -103,7 +103,8 @@ class Penalized(Control):
     def term(self, update: Update, model: Model) -> Term:
         comparison = comparison_of(self.config, self.stream, update.number)
         coefficient = self.coefficient if update.number >= self.begins else None
-        return Term(Penalty(comparison, model.backbone, beside=True), coefficient or 0.0)
+        penalty = _penalty_class(self.config)(comparison, model.backbone, beside=True)
+        return Term(penalty, coefficient or 0.0)
 
     def told(self) -> dict[str, Any]:
         config, coefficient = self.config, self.coefficient or 0.0
@@ -183,6 +184,10 @@ def control_of(config: Config, stream: Stream, judge: Judge, log: Log) -> Contro
     return kinds[METHODS[config.method].kind](config, stream, judge, log)
 
 
+def _penalty_class(config: Config) -> Callable[..., Penalty]:
+    return METHODS[config.method].build or Penalty
+
+
 def balanced(config: Config, stream: Stream, number: int, unregularised: Callable[[int], Model]) -> Balance:
     """The balanced coefficient (decision 34) at the pair's unregularised model after an update.
 
@@ -193,7 +198,7 @@ def balanced(config: Config, stream: Stream, number: int, unregularised: Callabl
         return Balance(0.0, 0.0, 0.0, records=0, active=0, update=number)  # there is no row to balance by
     host, model = host_of(config), unregularised(number)
     training = Training.begin(host, model, update)
-    penalty = Penalty(comparison_of(config, stream, number), model.backbone)
+    penalty = _penalty_class(config)(comparison_of(config, stream, number), model.backbone)
     steps = host.steps(0)
     losses = (host.loss(steps[index].batch) for index in range(len(steps)))
     return balance_penalty(penalty, training.entity, training.relation, losses)

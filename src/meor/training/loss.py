@@ -51,6 +51,9 @@ class Batch:
     def __len__(self) -> int:
         return len(self.fact)
 
+    def __getitem__(self, rows: slice) -> Batch:
+        return Batch(self.fact[rows], self.negative[rows], self.replaced[rows])
+
 
 def link_loss(
     backbone: Backbone, entity: Table, relation: Table, batch: Batch, *, fused: bool | None = None
