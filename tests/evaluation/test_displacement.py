@@ -113,3 +113,14 @@ def test_of_equal_losses_the_one_that_fell_further_comes_first():
         each.old[row], each.cur[row] = old, cur
     for order in ((short, long), (long, short)):
         assert [found.cur - found.old for found in displacement.worst(order)] == [9, 2]
+
+
+def test_a_short_list_of_the_worst_is_cut_by_reciprocal_rank_lost():
+    """First to second loses a half; tenth to thousandth a tenth."""
+    _, ranks = _ranked()
+    one = next(each for each in ranks if (each.occurrences.role == Role.HISTORICAL).sum() > 1)
+    rows = np.flatnonzero(one.occurrences.role == Role.HISTORICAL)[:2]
+    old, cur = np.ones(len(one.old), np.int64), np.ones(len(one.old), np.int64)
+    old[rows], cur[rows] = (10, 1), (1000, 2)
+    (found,) = displacement.worst([replace(one, old=old, cur=cur)], 1)
+    assert (found.old, found.cur) == (1, 2)

@@ -113,9 +113,11 @@ def test_a_budget_below_one_tile_is_refused_with_the_need() -> None:
 def test_a_row_that_is_no_number_names_a_query(backbone: Backbone) -> None:
     stream = lively_stream(1)
     model = frozen_models(stream, backbone, 1)[-1]
-    model.entity[7, 0] = float("nan")
-    with pytest.raises(NonFiniteError, match=r"fact \(head \d+, relation \d+, tail \d+\)"):
+    model.entity[[7, 9], 0] = float("nan")
+    with pytest.raises(NonFiniteError, match=r"fact \(head \d+, relation \d+, tail \d+\)") as raised:
         rank_update(stream, model, 3)
+    assert "candidate 7 has" in str(raised.value)
+    assert "as have 1 others" in str(raised.value)
 
 
 def test_a_score_that_overflows_names_its_query() -> None:

@@ -13,6 +13,7 @@ import torch
 from meor.backbone import BACKBONES, Model
 from meor.errors import NonFiniteError
 from meor.evaluation.rank import rank_update
+from meor.methods.calibrated_rank import Universe, counts_under
 from meor.methods.calibration import Calibration, Calibrator, ScaleSummary, calibration_bytes, summarise
 from meor.methods.calibration_grid import (
     ENOUGH,
@@ -26,7 +27,8 @@ from meor.methods.calibration_grid import (
     choose,
     grid_at,
 )
-from meor.stream.occurrence import occurrences
+from meor.stream.answers import EvaluationFilter
+from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.snapshot import Stream, build_stream
 from meor.typing import SIDES, SPLITS, Role, Side, Split
 
@@ -333,3 +335,21 @@ def test_too_few_queries_anywhere_leave_the_identity():
     assert (fit.alpha == 1).all()
     assert (fit.offset == 0).all()
     assert {LEVELS[each] for each in fit.level.ravel()} == {"identity"}
+
+
+def test_known_answers_at_the_edges_of_a_cohort_are_left_out():
+    stream = three_snapshots(2)
+    model = model_of(stream, "distmult", 2, 2)
+    first, end = stream.entity_counts[1], stream.entity_counts[2]
+    known = EvaluationFilter.through(stream, 2)
+    universe = Universe.of(model, stream.entity_counts, known)
+    # Queries (?, r, t) whose known heads hold the first newcomer or the last one, as if entity 0 had to answer.
+    edge = stream.prefix(2)[np.isin(stream.prefix(2)[:, 0], [first, end - 1])]
+    fact = np.column_stack([np.zeros(len(edge), np.int64), edge[:, 1:]])
+    asked = Occurrences(2, Side.HEAD, fact, np.zeros(len(fact), np.int64), np.zeros(len(fact), np.int8))
+    everyone = np.full((len(fact), 1), -1e300)
+    found = counts_under(universe, universe.queries(asked), 2, everyone, inclusive=False)[:, 0]
+    for (_, relation, tail), count in zip(fact, found, strict=True):
+        answers = known.on(Side.HEAD).of(tail, relation)
+        assert count == end - first - ((answers >= first) & (answers < end)).sum()
+    assert {first, end - 1} <= set(edge[:, 0])

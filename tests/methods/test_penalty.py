@@ -1,4 +1,5 @@
 import math
+import re
 from dataclasses import replace
 
 import numba
@@ -11,7 +12,7 @@ from meor.backbone import BACKBONES, Geometry
 from meor.errors import ConfigError, NonFiniteError
 from meor.methods import penalty as penalty_module
 from meor.methods import sparse
-from meor.methods.comparison import Comparison, Settings, both_sides_of, sample_records
+from meor.methods.comparison import Comparison, Settings, both_sides_of, require_finite, sample_records
 from meor.methods.dense import table_scores
 from meor.methods.frozen import Scratch
 from meor.methods.penalty import Penalty, penalty_records
@@ -366,3 +367,32 @@ def test_what_borrowed_references_lose_is_counted_over_all_blocks_and_nothing_el
     lost = int((borrowed >= 0).sum() - (shuffled.drawn(everyone) >= 0).sum())
     assert counts.pop("shuffled") == lost > 0
     assert set(counts.values()) == {0}
+
+
+def test_the_first_occurrence_without_a_number_is_the_one_that_is_named():
+    _, _, comparison = built(3)
+    score = np.zeros((4, 5))
+    score[[1, 3], 2] = np.nan
+    first, last = comparison.cohort.fact[[20, 2]]
+    with pytest.raises(NonFiniteError, match=re.escape(f"({first[0]}, {first[1]}, {first[2]})")) as raised:
+        require_finite(comparison.cohort, score, np.array([0, 20, 1, 2]))
+    assert f"({last[0]}, {last[1]}, {last[2]})" not in str(raised.value) or (first == last).all()
+
+
+def test_a_coordinate_at_which_query_and_newcomer_meet_pulls_neither_way():
+    """TransE: |q - v| has no slope at 0, on both paths."""
+    stream, model, comparison = built(4, "transe")
+    n_old = stream.entity_counts[0]
+    head, relation, _ = comparison.cohort.fact[1]
+    model.entity[n_old:] = model.entity[head] + model.relation[relation]
+    model.entity[n_old:, 0] += 0.25
+    gradients = []
+    for fast in (True, False):
+        entity, of = tables(model, stream)
+        loss = Penalty(comparison, model.backbone, fast=fast).over(entity, of, np.array([1]))
+        assert loss.item() > 0
+        loss.backward()
+        gradients.append(entity.trained.grad)
+    assert gradients[0][:, 0].abs().min() > 0
+    assert not gradients[0][:, 1:].any()
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-14)

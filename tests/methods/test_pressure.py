@@ -11,7 +11,7 @@ from meor.methods.equations import (
     smooth_pressure,
     squared_hinge,
 )
-from meor.methods.kernels import _press
+from meor.methods.kernels import _press, newcomer_pressures
 
 
 def tensor(*values: float) -> torch.Tensor:
@@ -59,9 +59,9 @@ def test_the_mean_is_taken_before_the_hinge():
 
 
 def test_draws_with_nothing_left_do_not_count():
-    draws = torch.tensor([[0.5, 0.25], [1.0, 7.0], [3.0, 3.0]])
-    size = torch.tensor([[3, 3], [2, 0], [0, 0]])
-    assert mean_reference(draws, size).tolist() == [0.375, 1.0, 0.0]
+    draws = torch.tensor([[0.5, 0.25], [1.0, 7.0], [3.0, 3.0], [2.0, 4.0]])
+    size = torch.tensor([[3, 3], [2, 0], [0, 0], [1, 1]])
+    assert mean_reference(draws, size).tolist() == [0.375, 1.0, 0.0, 3.0]
 
 
 def test_value_and_gradient_are_zero_at_the_boundary():
@@ -82,7 +82,8 @@ def test_an_empty_batch_costs_nothing():
 def test_a_drawn_multiset_has_the_pressure_of_its_candidates_however_large_the_gaps(largest):
     """Entity 3 is no candidate (a gap below 0) and -1 is nobody; whoever does not outrank has a gap of 0."""
     gap = np.array([0.0, largest, 0.0, -1.0, largest / 3, 0.0])
-    for drawn in ([0, 1, 2, 3, 4, -1, 5], [1], [1, 1, 0], [0, 2], [3, -1]):
+    # Many who do not outrank: the shift of large exponents must leave each of them its 1.
+    for drawn in ([0, 1, 2, 3, 4, -1, 5], [1], [1, 1, 0], [0, 2], [3, -1], [1, 1, *[0] * 20_000]):
         kept = [gap[entity] for entity in drawn if entity >= 0 and gap[entity] >= 0]
         out = np.empty(3)
         _press(gap, np.array(drawn, np.int32), 5.0, out)
@@ -91,3 +92,19 @@ def test_a_drawn_multiset_has_the_pressure_of_its_candidates_however_large_the_g
             assert out[1] == max(kept)
             wanted = smooth_pressure(torch.tensor(kept, dtype=torch.float64), 5.0)
             assert out[0] == pytest.approx(float(wanted), rel=1e-13, abs=0)
+
+
+@pytest.mark.parametrize("gap", [1e-12, 1e-3, 2.0, 8.0])
+def test_newcomers_press_as_the_equation_says_and_the_smallest_gap_is_not_drowned(gap):
+    score, size, tau = np.array([gap, gap / 2]), 5_000, 1.0
+    value, weight = np.empty(1), np.empty(2)
+    one = np.ones(1)
+    start, n = np.array([0, 2]), np.array([size])
+    newcomer_pressures(0, 1, start, score, 0.0 * one, tau * one, n, 5.0, True, value, weight)
+    everyone = torch.zeros(size, dtype=torch.float64)
+    everyone[:2] = torch.from_numpy(score)
+    everyone.requires_grad_()
+    wanted = smooth_pressure(everyone, 5.0)
+    wanted.backward()
+    assert value[0] == pytest.approx(float(wanted), rel=1e-12, abs=0)
+    assert weight == pytest.approx(everyone.grad[:2].numpy(), rel=1e-12, abs=0)

@@ -3,15 +3,23 @@
 # Modules below src/meor (the first line that names one counts); pytest's arguments below tests/; and whether
 # kernels are compiled. Plain Python is quicker where tests are small, and needed where kernels of other
 # modules call them, which numba would not notice. Properties are checked with a twentieth of their examples.
-PENALTY = "methods/test_records.py methods/test_penalty.py methods/test_coefficient.py -k 'not clumps'"
+PENALTY = (
+    "methods/test_records.py methods/test_penalty.py methods/test_beside.py methods/test_coefficient.py "
+    "-k 'not clumps'"
+)
+DRAWS = "training/test_buffer.py training/test_negatives.py hosts/test_replay.py"
+EQUATIONS = "methods/test_scale.py methods/test_pressure.py properties/test_aggregate.py"
 DAMAGE = "crash/test_checkpoint_damage.py -k 'not flipped'"
 TABLE = [
     ("cohort", "golden cohort properties/test_matched_references.py -k 'not uniform'", False),
     ("methods/calibra*", "methods/test_calibration.py", True),
-    ("methods/registry.py", "methods/test_registry.py", True),
-    ("methods/scale.py methods/variants.py", "methods/test_scale.py methods/test_variants.py", True),
-    ("methods/pressure.py", "methods/test_pressure.py properties/test_aggregate.py", True),
-    ("methods/sparse.py", "methods/test_penalty.py", True),
+    ("methods/registry.py", "methods/test_registry.py methods/test_variants.py", True),
+    (
+        "methods/equations.py",
+        "methods/test_scale.py methods/test_pressure.py properties/test_aggregate.py",
+        True,
+    ),
+    ("methods/sparse.py", "methods/test_penalty.py methods/test_beside.py", True),
     ("methods/kernels.py", f"methods/test_pressure.py {PENALTY} properties/test_objective.py", True),
     ("methods", f"{PENALTY} properties/test_objective.py", True),
     ("evaluation/audit.py evaluation/groups.py", "evaluation/test_groups.py cli/test_audit.py", True),
@@ -20,6 +28,9 @@ TABLE = [
     ("run/checkpoint.py", f"run/test_checkpoint.py {DAMAGE}", True),
     ("storage/disk.py run/folder.py", f"storage/test_disk.py run/test_folder.py {DAMAGE}", True),
     ("training/adam.py training/refine.py", "training/test_adam.py training/test_refine.py", True),
-    ("training/buffer.py", "golden training/test_buffer.py", True),
-    ("training/negatives.py hosts/replay.py", "golden training/test_negatives.py hosts/test_replay.py", True),
+    (
+        "training/draws.py hosts/replay.py",
+        "golden training/test_buffer.py training/test_negatives.py hosts",
+        True,
+    ),
 ]

@@ -44,9 +44,10 @@ def test_a_checkpoint_names_its_parent(tmp_path: Path) -> None:
     import json
 
     store = Checkpoints(tmp_path, "hash")
-    first, second = store.save(checkpoint(0, 1)), store.save(checkpoint(0, 2))
-    manifest = json.loads((second / "manifest.json").read_text())
-    assert manifest["parent"] == hashlib.sha256((first / "manifest.json").read_bytes()).hexdigest()
+    saved = [store.save(checkpoint(0, step)) for step in (1, 2, 3)]
+    parents = [json.loads((one / "manifest.json").read_text())["parent"] for one in saved[1:]]
+    assert parents[1] == hashlib.sha256((saved[1] / "manifest.json").read_bytes()).hexdigest()
+    assert parents[0] != parents[1]
 
 
 def test_the_newest_that_verifies_is_used_and_the_damaged_one_is_spoken_of(tmp_path: Path) -> None:

@@ -125,3 +125,22 @@ def test_remains_of_a_run_that_never_began_are_no_obstacle(tmp_path: Path, strea
     make_free(run, force=False)
     RunFolder.begin(run, tiny_config(), stream, "hash", threads=1, disk=Hasty()).release()
     assert is_run(run)
+
+
+def test_a_folder_is_written_to_the_disk_unless_another_one_is_given(tmp_path: Path, stream: Stream) -> None:
+    folder = RunFolder.begin(tmp_path / "run", tiny_config(), stream, "hash", threads=1)
+    folder.commit_update(0, {"model.safetensors": b"base"})
+    folder.release()
+    assert read_manifest(tmp_path / "run")["sha256"].keys() >= {"update-0/model.safetensors"}
+
+
+def test_what_is_forgotten_is_struck_from_the_manifest_on_disk(folder: RunFolder) -> None:
+    for update in range(3):
+        folder.commit_update(update, {"model.safetensors": b"%d" % update})
+    folder.commit_result("endpoints.json", b"{}")
+    folder.finish(threads=1)
+    folder.forget_from(1)
+    manifest = read_manifest(folder.path)
+    assert not manifest["complete"]
+    assert {name for name in manifest["sha256"] if "/" in name} == {"update-0/model.safetensors"}
+    assert not {"endpoints.json", LOG} & manifest["sha256"].keys()

@@ -374,9 +374,7 @@ def test_without_a_penalty_a_coefficient_adds_nothing_to_the_loss(stream: Stream
     for coefficient in (0.0, 3.0):
         told: list[float] = []
         training = _begin(stream)
-        refine(
-            training, PLAN, coefficient=coefficient, on_step=lambda _, value, told=told: told.append(value)
-        )
+        refine(training, coefficient=coefficient, on_step=lambda _, value, told=told: told.append(value))
         losses.append(told)
         assert no_penalty(training.entity, training.relation, np.arange(3)) == 0.0
     assert losses[0] == losses[1]
@@ -425,3 +423,26 @@ def test_stages_follow_each_other_and_a_stopped_one_goes_on(stream: Stream) -> N
         )
         assert torch.equal(refine(again, validate=_shifting_mrr()).entity, final.entity)
         assert again.cursor == training.cursor
+
+
+def test_a_penalty_gets_the_tables_in_order_and_the_replayed_facts_of_the_step(stream: Stream) -> None:
+    training = _begin(stream)
+    seen: list[tuple[Table, Table, list[int]]] = []
+
+    def watch(entity: Table, relation: Table, replay: Ids) -> float:
+        seen.append((entity, relation, replay.tolist()))
+        return 0.0
+
+    refine(training, penalty=watch, coefficient=1.0)
+    assert all(one is training.entity and other is training.relation for one, other, _ in seen)
+    steps = training.host.steps(0)
+    assert [replay for *_, replay in seen[: len(steps)]] == [
+        steps[index].replay.tolist() for index in range(len(steps))
+    ]
+
+
+def test_a_penalty_without_a_coefficient_is_not_even_asked(stream: Stream) -> None:
+    def refuse(entity: Table, relation: Table, replay: Ids) -> float:
+        raise AssertionError
+
+    refine(_begin(stream), penalty=refuse)
