@@ -343,7 +343,7 @@ def test_known_answers_at_the_edges_of_a_cohort_are_left_out():
     first, end = stream.entity_counts[1], stream.entity_counts[2]
     known = EvaluationFilter.through(stream, 2)
     universe = Universe.of(model, stream.entity_counts, known)
-    # Queries (?, r, t) whose known heads hold the first newcomer or the last one, as if entity 0 had to answer.
+    # Queries (?, r, t) whose known heads hold the first newcomer or the last; entity 0 stands for the answer.
     edge = stream.prefix(2)[np.isin(stream.prefix(2)[:, 0], [first, end - 1])]
     fact = np.column_stack([np.zeros(len(edge), np.int64), edge[:, 1:]])
     asked = Occurrences(2, Side.HEAD, fact, np.zeros(len(fact), np.int64), np.zeros(len(fact), np.int8))
