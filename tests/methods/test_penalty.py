@@ -130,7 +130,7 @@ def test_clumps_change_no_bit(monkeypatch):
     monkeypatch.setattr(sparse, "MANY", 1)
     penalty = Penalty(comparison, model.backbone)
     pruned = value_and_gradient(penalty, model, stream, np.arange(12))
-    assert penalty._frozen[1].scratch.clumps is not None
+    assert penalty._frozen[2].scratch.clumps is not None
     assert plain[0] == pruned[0] > 0
     assert torch.equal(plain[1], pruned[1])
 
@@ -194,15 +194,19 @@ def test_float32_tables_are_scored_exactly_and_get_float32_gradients():
     torch.testing.assert_close(narrow.double(), gradient, rtol=1e-3, atol=1e-4)
 
 
-def test_new_constants_are_made_for_other_tables_and_on_request():
+def test_constants_serve_tables_with_the_same_old_rows_and_no_others():
     stream, model, comparison = built(9)
     penalty = Penalty(comparison, model.backbone)
-    first = tables(model, stream)
+    first, second = tables(model, stream), tables(model, stream)
     kept = penalty.frozen(*first)
     assert penalty.frozen(*first) is kept
-    assert penalty.frozen(*tables(model, stream)) is not kept
+    again = penalty.frozen(*second)
+    assert (again.reference is kept.reference, again.scratch is kept.scratch) == (True, False)
+    model.entity[0] += 1.0
+    other = penalty.frozen(*tables(model, stream))
+    assert other.reference is not kept.reference
     penalty.forget()
-    assert penalty.frozen(*first) is not kept
+    assert penalty.frozen(*first).reference is not kept.reference
 
 
 @pytest.mark.parametrize("fast", [True, False])

@@ -200,7 +200,7 @@ def test_the_replay_run_of_another_pair_is_refused(
     whole: Callable[..., Path],  # noqa: F811
 ) -> None:
     resources = each_step(tmp_path / "cache", replay=whole(*PRESSED[:2]))
-    with pytest.raises(RunError, match="not the replay run of this pair"):
+    with pytest.raises(RunError, match="not the run of the host alone in this pair"):
         start(tiny_config("method=calibration"), tmp_path / "run", stream=stream, resources=resources)
 
 

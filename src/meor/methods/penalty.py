@@ -21,7 +21,7 @@ from meor.cohort.newcomers import Cohort
 from meor.methods.comparison import Comparison, both_sides_of, require_finite
 from meor.methods.dense import ScoreFunction, dense_pressures, dense_scale, table_scores
 from meor.methods.equations import Scale, gaps, pressure, squared_hinge
-from meor.methods.frozen import Frozen, freeze
+from meor.methods.frozen import Frozen, Scratch, freeze
 from meor.methods.sparse import Tiles, join_pending, sparse_penalty, sparse_pressures
 from meor.training.loss import Table
 from meor.typing import Floats, Ids
@@ -35,7 +35,7 @@ class Penalty:
     backbone: Backbone | None = None
     fast: bool | None = None  # None: the outranker kernels where the tables are on the CPU
     beside: bool = False  # another loss: the fast path then adds its few rows to that loss's gradient
-    _frozen: tuple[Table, Frozen] | None = field(init=False, default=None)
+    _frozen: tuple[Table, Table, Frozen] | None = field(init=False, default=None)
     _scale: Scale | None = field(init=False, default=None)
 
     @property
@@ -98,17 +98,26 @@ class Penalty:
     def frozen(self, entity: Table, relation: Table) -> Frozen:
         """The constants of the update, computed when a table is seen for the first time."""
         if self._frozen is None or self._frozen[0] is not entity:
-            backbone = self._known_backbone()
-            found = freeze(self.comparison, backbone, entity.data, relation.data)
-            self._frozen = entity, found
+            found = self._still_right(entity, relation)
+            if found is None:
+                found = freeze(self.comparison, self._known_backbone(), entity.data, relation.data)
+            self._frozen = entity, relation, found
             if self.beside:
                 entity.trained.register_post_accumulate_grad_hook(join_pending(found))  # type: ignore[no-untyped-call]
-        return self._frozen[1]
+        return self._frozen[2]
+
+    def _still_right(self, entity: Table, relation: Table) -> Frozen | None:
+        """The constants held, if they were made from the same frozen rows in other tables."""
+        if self._frozen is None:
+            return None
+        pairs = zip(self._frozen[:2], (entity, relation), strict=True)
+        same = all(torch.equal(one.data[: one.first], two.data[: two.first]) for one, two in pairs)
+        return replace(self._frozen[2], scratch=Scratch()) if same else None
 
     @property
     def held(self) -> Frozen | None:
         """The constants of the update, if they are there with their references."""
-        return self._frozen[1] if self._frozen is not None and self.comparison.variant.centered else None
+        return self._frozen[2] if self._frozen is not None and self.comparison.variant.centered else None
 
     def forget(self) -> None:
         """Drop what is held: old rows have been changed in place."""

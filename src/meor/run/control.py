@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from meor.backbone import Model
+from meor.backbone import BACKBONES, Model
 from meor.evaluation.ranks_file import ranks_bytes
 from meor.methods import METHODS
 from meor.methods.calibration import Calibration, Calibrator, calibration_bytes
@@ -64,6 +64,8 @@ class Control:
 class Penalized(Control):
     """MEOR and its controls: one code path, every variant. A given coefficient is decided from the start."""
 
+    _penalty: Penalty | None = None
+
     def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
         super().__init__(config, stream, judge, log)
         self.coefficient, self.begins = config.coefficient, config.coefficient_from
@@ -100,10 +102,16 @@ class Penalized(Control):
                 text=f"validated: {multiple:g} times the balanced coefficient, {self.coefficient:.6g}",
             )
 
+    def penalty(self, number: int) -> Penalty:
+        """The penalty of an update: balancing, training and records share one object and its constants."""
+        if self._penalty is None or self._penalty.cohort.update != number:
+            self._penalty = penalty_of(self.config, self.stream, number)
+        return self._penalty
+
     def term(self, update: Update, model: Model) -> Term:
-        comparison = comparison_of(self.config, self.stream, update.number)
         coefficient = self.coefficient if update.number >= self.begins else None
-        penalty = _penalty_class(self.config)(comparison, model.backbone, beside=True)
+        penalty = self.penalty(update.number)
+        penalty.beside = True  # from now on it is added to the host's loss
         return Term(penalty, coefficient or 0.0)
 
     def told(self) -> dict[str, Any]:
@@ -184,21 +192,28 @@ def control_of(config: Config, stream: Stream, judge: Judge, log: Log) -> Contro
     return kinds[METHODS[config.method].kind](config, stream, judge, log)
 
 
-def _penalty_class(config: Config) -> Callable[..., Penalty]:
-    return METHODS[config.method].build or Penalty
+def penalty_of(config: Config, stream: Stream, number: int) -> Penalty:
+    build = METHODS[config.method].build or Penalty
+    return build(comparison_of(config, stream, number), BACKBONES[config.backbone])
 
 
-def balanced(config: Config, stream: Stream, number: int, unregularised: Callable[[int], Model]) -> Balance:
+def balanced(
+    config: Config,
+    stream: Stream,
+    number: int,
+    unregularised: Callable[[int], Model],
+    penalty: Penalty | None = None,
+) -> Balance:
     """The balanced coefficient (decision 34) at the pair's unregularised model after an update.
 
-    No rank is looked at.
+    No rank is looked at. `penalty` is the one of the update, where there is one.
     """
     update = update_of(config, stream, number)
     if update.n_entities == update.n_old:
         return Balance(0.0, 0.0, 0.0, records=0, active=0, update=number)  # there is no row to balance by
     host, model = host_of(config), unregularised(number)
     training = Training.begin(host, model, update)
-    penalty = _penalty_class(config)(comparison_of(config, stream, number), model.backbone)
     steps = host.steps(0)
     losses = (host.loss(steps[index].batch) for index in range(len(steps)))
+    penalty = penalty or penalty_of(config, stream, number)
     return balance_penalty(penalty, training.entity, training.relation, losses)

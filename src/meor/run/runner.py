@@ -73,7 +73,9 @@ class Runner:
         """
         for number in self.stream.updates:
             if isinstance(self.control, Penalized) and self.control.is_undecided:
-                found = balanced(self.config, self.stream, number, self.pair.model)
+                found = balanced(
+                    self.config, self.stream, number, self.pair.model, self.control.penalty(number)
+                )
                 if self.control.measured(found):
                     if self.config.coefficient_rule == "validated":
                         return found
