@@ -10,8 +10,8 @@ import safetensors.torch
 import torch
 
 from meor.errors import InputError, MeorError, ModelError
-from meor.evaluation.array_file import read_array
 from meor.evaluation.external import load_external
+from meor.evaluation.foreign_file import read_array
 from meor.stream.snapshot import build_stream
 from meor.typing import Split
 

@@ -8,7 +8,7 @@ import torch
 
 from meor.backbone import BACKBONES, Backbone, Model
 from meor.errors import MemoryBudgetError, NonFiniteError
-from meor.evaluation.rank import Ranks, rank_update, rank_update_incrementally
+from meor.evaluation.rank import Ranks, Rules, rank_update, rank_update_incrementally
 from meor.stream.snapshot import Stream, build_stream
 from meor.typing import Role, Split
 
@@ -86,9 +86,9 @@ def test_the_old_universe_of_an_update_is_the_current_one_of_the_last(backbone: 
     stream = lively_stream(3)
     models = frozen_models(stream, backbone, 3)
     for update in (1, 3):
-        filtered_by_train_only: list[Split] = []
-        last = rank_update(stream, models[update - 1], update - 1, filter_splits=filtered_by_train_only)
-        now = rank_update(stream, models[update], update, filter_splits=filtered_by_train_only)
+        unfiltered = Rules(filter_splits=())
+        last = rank_update(stream, models[update - 1], update - 1, rules=unfiltered)
+        now = rank_update(stream, models[update], update, rules=unfiltered)
         for before, after in zip(last, now, strict=True):
             np.testing.assert_array_equal(after.old[: len(before)], before.cur)
 

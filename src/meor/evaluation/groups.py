@@ -14,8 +14,8 @@ import numpy as np
 
 from meor.errors import InputError
 from meor.evaluation.displacement import Tally, tally
-from meor.evaluation.endpoints import CellKey, Endpoint, Undefined, endpoints, select
-from meor.evaluation.label_file import read_rows
+from meor.evaluation.endpoints import CellKey, Endpoint, Undefined, endpoints
+from meor.evaluation.foreign_file import read_rows
 from meor.evaluation.rank import Ranks
 from meor.stream.snapshot import Stream
 from meor.typing import Ids
@@ -94,7 +94,7 @@ def by_group(
         declared = [(each.occurrences.update, each.occurrences.side) for each in ranks]
     found = []
     for number, name in enumerate(groups.names):
-        chosen = [select(each, groups.of[each.occurrences.answer] == number) for each in ranks]
+        chosen = [each.select(groups.of[each.occurrences.answer] == number) for each in ranks]
         queries = sum(len(each.occurrences) for each in chosen)
         if not queries:
             continue
@@ -103,7 +103,7 @@ def by_group(
             key for key, value in measured.items() if any(cell.size < threshold for cell in value.cells)
         )
         entities = int(np.count_nonzero(groups.of == number))
-        told = [select(each, groups.of[each.occurrences.answer] == number) for each in by_id or ranks]
+        told = [each.select(groups.of[each.occurrences.answer] == number) for each in by_id or ranks]
         found.append(GroupReport(name, entities, queries, measured, tally(told), small))
     return tuple(found)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import RunError
-from meor.evaluation.rank import DEFAULT_MEMORY
+from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.hosts.replay import Replay
 from meor.methods import METHODS
 from meor.methods.balance import Balance

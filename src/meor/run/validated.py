@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import ConfigError, NonFiniteError
-from meor.evaluation.overall import note, overall
+from meor.evaluation.endpoints import note, overall
 from meor.methods.calibration_grid import MARGIN
 from meor.run.config import Config
 
