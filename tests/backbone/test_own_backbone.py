@@ -83,8 +83,9 @@ def test_a_plain_function_has_the_ranks_of_its_model() -> None:
     stream = tiny_stream()
     for backbone in (TransE(), DistMult()):
         model = random_model(backbone, stream)
-        function = Model.of_function(model.score, len(stream.entities), len(stream.relations))
-        for ours, theirs in zip(rank_update(stream, model, 2), rank_update(stream, function, 2), strict=True):
+        for ours, theirs in zip(
+            rank_update(stream, model, 2), rank_update(stream, model.score, 2), strict=True
+        ):
             assert (ours.old == theirs.old).all()
             assert (ours.cur == theirs.cur).all()
 

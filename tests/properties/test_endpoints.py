@@ -107,8 +107,7 @@ def test_groups_partition_the_reciprocal_ranks(ranks, seed):
     rng = np.random.default_rng(seed)
     chosen = [rng.random(len(each.cur)) < 0.5 for each in ranks]
     parts = [
-        [each.select(mask ^ flip) for each, mask in zip(ranks, chosen, strict=True)]
-        for flip in (False, True)
+        [each.select(mask ^ flip) for each, mask in zip(ranks, chosen, strict=True)] for flip in (False, True)
     ]
     total = tally(ranks)
     assert total.queries == sum(tally(part).queries for part in parts)

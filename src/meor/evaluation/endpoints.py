@@ -38,6 +38,8 @@ QUANTITIES: dict[str, tuple[Role, str]] = {
 ENDPOINTS = ("H_cur", "H_old", DISPLACEMENT, "A_TN", "A_QN", "settled_cur", "settled_old")
 
 CellKey = tuple[int, Side]
+Cells = Sequence[tuple[int, Side | str]]
+"""Declared cells; a side may be given by its name."""
 Content = Mapping[str, Any]
 """An endpoint as endpoints.json holds it."""
 
@@ -119,9 +121,7 @@ def hits_depth(metric: str) -> int:
     return int(depth)
 
 
-def endpoint(
-    name: str, ranks: Iterable[Ranks], *, cells: Sequence[CellKey] | None = None, metric: str = MRR
-) -> Endpoint:
+def endpoint(name: str, ranks: Iterable[Ranks], *, cells: Cells | None = None, metric: str = MRR) -> Endpoint:
     """One endpoint over its declared cells (default: those of `ranks`); an empty cell raises."""
     found = _endpoint(name, *_by_cell(ranks, cells), metric)
     if isinstance(found, Undefined):
@@ -129,9 +129,7 @@ def endpoint(
     return found
 
 
-def endpoints(
-    ranks: Iterable[Ranks], *, cells: Sequence[CellKey] | None = None
-) -> dict[str, Endpoint | Undefined]:
+def endpoints(ranks: Iterable[Ranks], *, cells: Cells | None = None) -> dict[str, Endpoint | Undefined]:
     """Every endpoint, MRR and Hits@k; one that is undefined says why instead of raising."""
     ranked = _by_cell(ranks, cells)
     return {key(name, metric): _endpoint(name, *ranked, metric) for metric in METRICS for name in ENDPOINTS}
@@ -145,10 +143,8 @@ def to_json(by_split: Mapping[str, Mapping[str, Endpoint | Undefined]]) -> dict[
     }
 
 
-def _by_cell(
-    ranks: Iterable[Ranks], cells: Sequence[CellKey] | None
-) -> tuple[dict[CellKey, Ranks], tuple[CellKey, ...]]:
-    """The ranks of each cell, and the declared cells; a side may be given by its name."""
+def _by_cell(ranks: Iterable[Ranks], cells: Cells | None) -> tuple[dict[CellKey, Ranks], tuple[CellKey, ...]]:
+    """The ranks of each cell, and the declared cells."""
     ranked: dict[CellKey, Ranks] = {}
     for each in ranks:
         cell = (each.occurrences.update, each.occurrences.side)

@@ -14,7 +14,7 @@ import numpy as np
 
 from meor.errors import InputError
 from meor.evaluation.displacement import Tally, tally
-from meor.evaluation.endpoints import CellKey, Endpoint, Undefined, endpoints
+from meor.evaluation.endpoints import Cells, Endpoint, Undefined, endpoints
 from meor.evaluation.foreign_file import read_rows
 from meor.evaluation.rank import Ranks
 from meor.stream.snapshot import Stream
@@ -53,12 +53,12 @@ class GroupReport:
         }
 
 
-def read_groups(path: Path, stream: Stream) -> Groups:
+def read_groups(path: Path | str, stream: Stream) -> Groups:
     """The groups of a stream's entities, in the order of their first mention."""
     numbers: dict[str, int] = {UNLISTED: 0}
     of = np.zeros(len(stream.entities), dtype=np.int64)
     line_of: dict[str, int] = {}
-    for line, (label, group) in read_rows(path, ("label", "group")):
+    for line, (label, group) in read_rows(path := Path(path), ("label", "group")):
         problem = None
         if label not in stream.entities:
             problem = f"the stream {stream.name} has no entity {label!r}"
@@ -82,7 +82,7 @@ def by_group(
     groups: Groups,
     *,
     by_id: Sequence[Ranks] | None = None,
-    cells: Sequence[CellKey] | None = None,
+    cells: Cells | None = None,
     threshold: int = SMALL,
 ) -> tuple[GroupReport, ...]:
     """One report a group that answers at least one query; groups are those of the *answer*.
