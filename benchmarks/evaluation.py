@@ -90,7 +90,7 @@ def against_product(stream: Stream, model: Model, label: str) -> dict[str, objec
 
     def ours() -> None:
         for one in asked:
-            rank(model, one, known, n_old, n_cur)
+            rank(model, one, known, (n_old, n_cur))
 
     times = alternate({"product": product, "meor": ours})
     work = 2.0 * sum(map(len, asked)) * n_cur * model.entity.shape[1]
@@ -122,7 +122,7 @@ def against_cdist(stream: Stream, model: Model, label: str, sample: int = 4096) 
 
     def ours() -> None:
         for one in asked:
-            rank(model, one, known, n_old, n_cur)
+            rank(model, one, known, (n_old, n_cur))
 
     times = alternate({"cdist": cdist, "meor": ours}, repeats=2)
     scaled = times["cdist"] * len(asked[0]) / sample

@@ -24,7 +24,7 @@ import torch
 
 from meor.backbone import BACKBONES, Model
 from meor.evaluation.endpoints import measure
-from meor.evaluation.rank import rank_update
+from meor.evaluation.rank import Rules, rank_update
 from meor.hosts.replay import Replay
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
@@ -63,7 +63,8 @@ def trace(stream: Stream, rate: float) -> dict[str, Any]:
     def validate(now: Model) -> float:
         nonlocal validating
         begun = time.process_time()
-        ranks = rank_update(stream, now, 0, split=Split.VALID, filter_splits=(Split.TRAIN, Split.VALID))
+        blind = Rules(filter_splits=(Split.TRAIN, Split.VALID))
+        ranks = rank_update(stream, now, 0, split=Split.VALID, rules=blind)
         validating += time.process_time() - begun
         return measure(np.concatenate([each.cur for each in ranks]))
 

@@ -6,6 +6,7 @@ W columns of an embedding row, K scale sample, F facts, B facts of a batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum, StrEnum
 
 import numpy as np
@@ -27,6 +28,14 @@ class Side(IntEnum):
 
     HEAD = 0
     TAIL = 1
+
+    @classmethod
+    def of(cls, given: Side | str) -> Side:
+        """A side, or its name."""
+        named = {side.label: side for side in cls}
+        if isinstance(given, str) and given not in named:
+            raise ValueError(f"{given!r} is no side. Use head or tail.")
+        return named[given] if isinstance(given, str) else cls(given)
 
     @property
     def label(self) -> str:
@@ -50,8 +59,22 @@ class Split(StrEnum):
     VALID = "valid"
     TEST = "test"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Split:
+        raise ValueError(f"{value!r} is no split. Use train, valid or test.")
+
 
 SPLITS = (Split.TRAIN, Split.VALID, Split.TEST)
+
+
+def sides_of(given: Sequence[Side | str] | Side | str) -> tuple[Side, ...]:
+    """One side or several, also by name."""
+    return tuple(Side.of(side) for side in ([given] if isinstance(given, str | Side) else given))
+
+
+def splits_of(given: Sequence[Split | str] | str) -> tuple[Split, ...]:
+    """One split or several, also by name."""
+    return tuple(Split(split) for split in ([given] if isinstance(given, str) else given))
 
 
 class Role(IntEnum):

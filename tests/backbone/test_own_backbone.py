@@ -15,12 +15,16 @@ from typer.testing import CliRunner
 from meor import Comparison, Penalty, Table
 from meor.backbone import BACKBONES, Backbone, ComplEx, DistMult, Geometry, Model, TransE
 from meor.cli import app
+from meor.errors import ConfigError
+from meor.evaluation.audit import Question, audit, displacement_json
 from meor.evaluation.rank import rank_update
 from meor.methods.dense import table_scores
 from meor.stream.answers import EvaluationFilter
 from meor.stream.snapshot import Stream
 from meor.stream.writer import write_stream
-from meor.typing import SIDES, Side
+from meor.training.host import Update
+from meor.training.initialise import grow
+from meor.typing import SIDES, Side, Split
 
 
 @pytest.fixture
@@ -66,10 +70,36 @@ def test_a_plain_function_has_the_ranks_of_its_model() -> None:
     stream = tiny_stream()
     for backbone in (TransE(), DistMult()):
         model = random_model(backbone, stream)
-        function = Model.of_function(model.score, len(stream.entities), len(stream.relations))
-        for ours, theirs in zip(rank_update(stream, model, 2), rank_update(stream, function, 2), strict=True):
+        for ours, theirs in zip(
+            rank_update(stream, model, 2), rank_update(stream, model.score, 2), strict=True
+        ):
             assert (ours.old == theirs.old).all()
             assert (ours.cur == theirs.cur).all()
+
+
+def test_a_plain_function_is_audited_like_its_model() -> None:
+    stream = tiny_stream()
+    model = random_model(DistMult(), stream)
+    question = Question(updates=(1, 2))
+    ours, theirs = (
+        audit(stream, lambda _, given=given: given, question)[Split.TEST] for given in (model, model.score)
+    )
+    assert displacement_json(stream, ours) == displacement_json(stream, theirs)
+    assert ours.endpoints == theirs.endpoints
+    assert ours.total.displaced > 0
+
+
+def test_newcomers_cannot_start_at_a_query_row_of_another_width() -> None:
+    class Wider(TransE):
+        def query(self, anchor_QW, relation_QW, side):
+            return torch.cat([anchor_QW, relation_QW], dim=-1)
+
+    stream = tiny_stream()
+    n, m = stream.entity_counts[0], stream.relation_counts[0]
+    whole = random_model(Wider(), stream)
+    base = Model(whole.backbone, whole.entity[:n], whole.relation[:m])
+    with pytest.raises(ConfigError, match="another width"):
+        grow(base, Update.of(stream, 1), seed=0, scheme="neighbours")
 
 
 def test_the_gradient_of_the_penalty_is_that_of_autograd(l2: Backbone) -> None:

@@ -19,8 +19,8 @@ from meor.cli.audit_folder import differences
 from meor.errors import RunError
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.endpoints import endpoints, to_json
-from meor.evaluation.protocols import FilterPrefix, Ties, rank_update_with
-from meor.evaluation.published import published
+from meor.evaluation.protocols import published
+from meor.evaluation.rank import FilterPrefix, Rules, Ties, rank_update
 from meor.evaluation.ranks_file import ranks_bytes, read_ranks
 from meor.run.layout import vocabulary_bytes
 from meor.run.session import start
@@ -93,7 +93,7 @@ def test_an_audit_writes_the_ranks_and_endpoints_of_every_update(world):
     assert code == 0
     expected = []
     for update in world.stream.updates:
-        ranks = rank_update_with(world.stream, world.model, update)
+        ranks = rank_update(world.stream, world.model, update)
         expected += ranks
         found = read_ranks(out / f"update-{update}" / "ranks.parquet")[Split.TEST]
         assert [each.cur.tolist() for each in found] == [each.cur.tolist() for each in ranks]
@@ -141,14 +141,13 @@ def test_declared_cells_protocol_and_splits_are_obeyed(world):
     content = json.loads(said)
     expected = {
         split.value: endpoints(
-            rank_update_with(
+            rank_update(
                 world.stream,
                 world.model,
                 2,
                 split=split,
                 sides=[Side.TAIL],
-                ties=Ties.REALISTIC,
-                filter_prefix=FilterPrefix.INTRODUCED,
+                rules=Rules(Ties.REALISTIC, FilterPrefix.INTRODUCED),
             )
         )
         for split in (Split.TEST, Split.VALID)
@@ -179,7 +178,7 @@ def test_rows_of_entities_admitted_after_the_audited_update_may_be_missing(world
     code, said, _ = world.audit("--json", "--update", 1)
     assert code == 0
     assert json.loads(said)["endpoints.json"] == to_json(
-        {"test": endpoints(rank_update_with(world.stream, world.model, 1))}
+        {"test": endpoints(rank_update(world.stream, world.model, 1))}
     )
     code, _, said = world.audit("--update", 2)
     assert code == 2
@@ -296,7 +295,7 @@ def run(world):
         }
         safetensors.torch.save_file(tensors, folder / f"update-{update}" / "model.safetensors")
         if update:
-            ranks = rank_update_with(world.stream, world.model, update)  # a DOT score's scale changes no rank
+            ranks = rank_update(world.stream, world.model, update)  # a DOT score's scale changes no rank
             (folder / f"update-{update}" / "ranks.parquet").write_bytes(ranks_bytes({Split.TEST: ranks}))
             ranked += ranks
     (folder / "endpoints.json").write_text(json.dumps(to_json({"test": endpoints(ranked)})))

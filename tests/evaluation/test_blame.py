@@ -9,7 +9,7 @@ from tests import oracle
 from meor.backbone import BACKBONES
 from meor.evaluation import displacement
 from meor.evaluation.blame import blame, name_newcomers
-from meor.evaluation.protocols import FilterPrefix, rank_update_with
+from meor.evaluation.rank import FilterPrefix, Rules, rank_update
 from meor.typing import SIDES, Role
 
 
@@ -29,7 +29,7 @@ def test_every_newcomer_is_blamed_for_exactly_the_answers_it_stands_before(name,
     for rng, stream in _streams(6):
         model = oracle.dyadic_model(name, len(stream.entities), len(stream.relations), rng)
         for update in stream.updates:
-            for ranks in rank_update_with(stream, model, update, filter_prefix=prefix):
+            for ranks in rank_update(stream, model, update, rules=Rules(filter_prefix=prefix)):
                 asked = ranks.occurrences
                 expected = np.zeros(len(stream.newcomers(update)), dtype=int)
                 dearest = [(0.0, -1)] * len(expected)
@@ -44,7 +44,7 @@ def test_every_newcomer_is_blamed_for_exactly_the_answers_it_stands_before(name,
                         dearest[e - n_old] = max(
                             dearest[e - n_old], (share, row), key=lambda each: (each[0], -each[1])
                         )
-                found = blame(stream, model, ranks, filter_prefix=prefix)
+                found = blame(stream, model, ranks, rules=Rules(filter_prefix=prefix))
                 assert found.displaced.tolist() == expected.tolist()
                 assert found.dearest.tolist() == [row for _, row in dearest]
                 assert found.charge.sum() == pytest.approx(displacement.tally([ranks]).lost, abs=1e-12)
@@ -53,7 +53,7 @@ def test_every_newcomer_is_blamed_for_exactly_the_answers_it_stands_before(name,
 def test_blame_does_not_depend_on_the_byte_budget():
     for rng, stream in _streams(4):
         model = oracle.dyadic_model("complex", len(stream.entities), len(stream.relations), rng)
-        (ranks, _) = rank_update_with(stream, model, 2)
+        (ranks, _) = rank_update(stream, model, 2)
         whole, tiny = blame(stream, model, ranks), blame(stream, model, ranks, memory=1)
         assert whole.displaced.tobytes() == tiny.displaced.tobytes()
         assert whole.charge.tobytes() == tiny.charge.tobytes()
@@ -65,7 +65,7 @@ def test_the_worst_answers_name_their_newcomers_strongest_first():
     for rng, stream in _streams(8):
         model = oracle.dyadic_model("distmult", len(stream.entities), len(stream.relations), rng)
         for update in stream.updates:
-            ranks = rank_update_with(stream, model, update)
+            ranks = rank_update(stream, model, update)
             n_old, n_cur = stream.entity_counts[update - 1], stream.entity_counts[update]
             for each in name_newcomers(stream, model, displacement.worst(ranks)):
                 asked = ranks[SIDES.index(each.side)].occurrences
@@ -83,7 +83,7 @@ def test_ranks_of_another_model_are_refused():
     rng = np.random.default_rng(1)
     stream = oracle.small_stream(rng, admitted=4)
     one, other = (oracle.dyadic_model("complex", len(stream.entities), 2, rng, levels=9) for _ in range(2))
-    (ranks, _) = rank_update_with(stream, one, 2)
+    (ranks, _) = rank_update(stream, one, 2)
     with pytest.raises(ValueError, match="not of this model"):
         blame(stream, other, ranks)
 
@@ -92,7 +92,7 @@ def test_a_limit_keeps_the_strongest():
     rng = np.random.default_rng(3)
     stream = oracle.small_stream(rng, admitted=6)
     model = oracle.dyadic_model("transe", len(stream.entities), len(stream.relations), rng)
-    worst = displacement.worst(rank_update_with(stream, model, 2))
+    worst = displacement.worst(rank_update(stream, model, 2))
     for whole, cut in zip(
         name_newcomers(stream, model, worst), name_newcomers(stream, model, worst, limit=1), strict=True
     ):

@@ -6,7 +6,7 @@ import numpy as np
 from tests import oracle
 
 from meor.evaluation import displacement
-from meor.evaluation.protocols import rank_update_with
+from meor.evaluation.rank import rank_update
 from meor.stream.structure import Structure
 from meor.typing import Role, Side
 
@@ -15,7 +15,7 @@ def _ranked(seed: int = 0):
     rng = np.random.default_rng(seed)
     stream = oracle.small_stream(rng, admitted=5, facts=25)
     model = oracle.dyadic_model("complex", len(stream.entities), len(stream.relations), rng)
-    return stream, [each for update in stream.updates for each in rank_update_with(stream, model, update)]
+    return stream, [each for update in stream.updates for each in rank_update(stream, model, update)]
 
 
 def test_a_tally_counts_historical_queries_alone():
@@ -82,7 +82,7 @@ def test_a_stream_without_newcomers_displaces_nobody():
     rng = np.random.default_rng(0)
     stream = oracle.small_stream(rng, admitted=0, facts=25)
     model = oracle.dyadic_model("transe", len(stream.entities), len(stream.relations), rng)
-    ranks = rank_update_with(stream, model, 2)
+    ranks = rank_update(stream, model, 2)
     assert displacement.tally(ranks).displaced == 0
     assert displacement.worst(ranks) == ()
 

@@ -10,8 +10,8 @@ import safetensors.torch
 import torch
 
 from meor.errors import InputError, MeorError, ModelError
-from meor.evaluation.array_file import read_array
 from meor.evaluation.external import load_external
+from meor.evaluation.foreign_file import read_array
 from meor.stream.snapshot import build_stream
 from meor.typing import Split
 
@@ -304,3 +304,17 @@ def test_damage_is_never_a_bare_exception(stream, files, name):
         except MeorError:
             continue
         assert model.entity.isfinite().all()
+
+
+def test_arrays_and_names_of_files_are_accepted_alike(stream, files):
+    expected = files.load(stream)
+    vocabulary = str(files.folder / "V.tsv")
+    named = load_external(
+        stream, "complex", str(files.folder / "E.npy"), files.relation, vocabulary, through=1
+    )
+    assert torch.equal(named.entity, expected.entity)
+    assert torch.equal(named.relation, expected.relation)
+    in_order = load_external(stream, "complex", files.entity[::-1], files.relation[::-1], through=1)
+    assert torch.equal(in_order.relation, expected.relation)
+    with pytest.raises(ModelError, match="the entity array"):
+        load_external(stream, "complex", files.entity, files.relation[:, :4], through=1)

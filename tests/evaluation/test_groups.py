@@ -9,9 +9,9 @@ from tests import oracle
 from meor.errors import InputError
 from meor.evaluation import groups as grouping
 from meor.evaluation.displacement import tally
-from meor.evaluation.endpoints import endpoints, select
+from meor.evaluation.endpoints import endpoints
 from meor.evaluation.groups import by_group, read_groups
-from meor.evaluation.protocols import Ties, rank_update_with
+from meor.evaluation.rank import Rules, Ties, rank_update
 from meor.stream.snapshot import build_stream
 from meor.typing import Split
 
@@ -69,13 +69,13 @@ def test_every_endpoint_and_the_displacement_are_those_of_the_groups_queries():
     rng = np.random.default_rng(0)
     stream = oracle.small_stream(rng, base=10, admitted=6, facts=60)
     model = oracle.dyadic_model("complex", len(stream.entities), len(stream.relations), rng)
-    ranks = [each for update in stream.updates for each in rank_update_with(stream, model, update)]
+    ranks = [each for update in stream.updates for each in rank_update(stream, model, update)]
     groups = grouping.Groups(("(none)", "x"), np.arange(len(stream.entities)) % 2)
     cells = [(each.occurrences.update, each.occurrences.side) for each in ranks]
     reports = by_group(ranks, groups)
     assert [report.name for report in reports] == ["(none)", "x"]
     for number, report in enumerate(reports):
-        mine = [select(each, each.occurrences.answer % 2 == number) for each in ranks]
+        mine = [each.select(each.occurrences.answer % 2 == number) for each in ranks]
         assert report.endpoints == endpoints(mine, cells=cells)
         assert report.displacement == tally(mine)
         assert report.entities == np.count_nonzero(groups.of == number)
@@ -88,8 +88,8 @@ def test_displacement_of_groups_is_told_by_id_ties():
     rng = np.random.default_rng(1)
     stream = oracle.small_stream(rng, base=10, admitted=6, facts=60)
     model = oracle.dyadic_model("distmult", len(stream.entities), len(stream.relations), rng)
-    by_id = rank_update_with(stream, model, 2)
-    halves = rank_update_with(stream, model, 2, ties=Ties.REALISTIC)
+    by_id = rank_update(stream, model, 2)
+    halves = rank_update(stream, model, 2, rules=Rules(Ties.REALISTIC))
     groups = grouping.Groups(("(none)",), np.zeros(len(stream.entities), dtype=np.int64))
     (report,) = by_group(halves, groups, by_id=by_id)
     assert report.displacement == tally(by_id)
@@ -100,4 +100,4 @@ def test_groups_without_a_query_are_left_out():
     stream = oracle.small_stream(rng)
     model = oracle.dyadic_model("distmult", len(stream.entities), len(stream.relations), rng)
     groups = grouping.Groups(("(none)", "x"), np.zeros(len(stream.entities), dtype=np.int64))
-    assert [report.name for report in by_group(rank_update_with(stream, model, 1), groups)] == ["(none)"]
+    assert [report.name for report in by_group(rank_update(stream, model, 1), groups)] == ["(none)"]

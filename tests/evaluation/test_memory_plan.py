@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from meor.errors import MemoryBudgetError
-from meor.evaluation.budget import LARGEST_BLOCK, SMALLEST_BLOCK, SMALLEST_TILE, RankingPlan
+from meor.evaluation.tally import LARGEST_BLOCK, SMALLEST_BLOCK, SMALLEST_TILE, RankingPlan
 
 ROOT = Path(__file__).parents[2]
 # Ranks random facts in a process of its own and prints by how much its memory grew at most, in bytes.
@@ -37,7 +37,7 @@ model = Model(BACKBONES[backbone], entity, torch.randn(1, width, dtype=torch.flo
 known = EvaluationFilter.through(stream, 0)
 asked = occurrences(stream, 0, Side.TAIL, Split.TEST)
 if memory:
-    rank(model, asked.select(np.arange(64)), known, rows, rows)  # libraries are loaded, kernels compiled
+    rank(model, asked.select(np.arange(64)), known, (rows, rows))  # libraries are loaded, kernels compiled
 
 
 def kept():
@@ -48,7 +48,7 @@ def kept():
 open("/proc/self/clear_refs", "w").write("5")  # the peak is counted from here
 before = kept()["VmRSS"]
 try:
-    rank(model, asked, known, rows, rows, memory=memory or 1 << 20)
+    rank(model, asked, known, (rows, rows), memory=memory or 1 << 20)
     said = ""
 except Exception as error:
     said = type(error).__name__

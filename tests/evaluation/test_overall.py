@@ -7,8 +7,17 @@ import json
 import numpy as np
 import pytest
 
-from meor.evaluation.endpoints import Undefined, cell_keys, endpoints, to_json
-from meor.evaluation.overall import MARK, Overall, by_update, note, overall
+from meor.evaluation.endpoints import (
+    MARK,
+    Overall,
+    Undefined,
+    by_update,
+    cell_keys,
+    endpoints,
+    note,
+    overall,
+    to_json,
+)
 from meor.evaluation.rank import Ranks
 from meor.stream.occurrence import Occurrences
 from meor.typing import Role, Side

@@ -8,9 +8,9 @@ import torch
 
 from meor.backbone import BACKBONES, Backbone, Model
 from meor.errors import MemoryBudgetError, NonFiniteError
-from meor.evaluation.rank import Ranks, rank_update, rank_update_incrementally
+from meor.evaluation.rank import FilterPrefix, Ranks, Rules, Ties, rank_update, rank_update_incrementally
 from meor.stream.snapshot import Stream, build_stream
-from meor.typing import Role, Split
+from meor.typing import Role, Side, Split
 
 EVERY = pytest.mark.parametrize("backbone", BACKBONES.values(), ids=BACKBONES.keys())
 
@@ -86,9 +86,9 @@ def test_the_old_universe_of_an_update_is_the_current_one_of_the_last(backbone: 
     stream = lively_stream(3)
     models = frozen_models(stream, backbone, 3)
     for update in (1, 3):
-        filtered_by_train_only: list[Split] = []
-        last = rank_update(stream, models[update - 1], update - 1, filter_splits=filtered_by_train_only)
-        now = rank_update(stream, models[update], update, filter_splits=filtered_by_train_only)
+        unfiltered = Rules(filter_splits=())
+        last = rank_update(stream, models[update - 1], update - 1, rules=unfiltered)
+        now = rank_update(stream, models[update], update, rules=unfiltered)
         for before, after in zip(last, now, strict=True):
             np.testing.assert_array_equal(after.old[: len(before)], before.cur)
 
@@ -138,3 +138,16 @@ def test_an_answer_that_is_a_newcomer_has_no_old_rank() -> None:
         assert (one.old[newcomer] == 0).all()
         assert (one.old[~newcomer] >= 1).all()
         assert (one.cur >= one.old).all()
+
+
+def test_sides_splits_and_rules_are_known_by_name() -> None:
+    stream = lively_stream(3)
+    model = frozen_models(stream, BACKBONES["distmult"], 3)[1]
+    rules = Rules("realistic", "introduced", ["train", "valid"])  # type: ignore[arg-type]
+    (named,) = rank_update(stream, model, 1, split="valid", sides="tail", rules=rules)
+    exact = Rules(Ties.REALISTIC, FilterPrefix.INTRODUCED, (Split.TRAIN, Split.VALID))
+    (meant,) = rank_update(stream, model, 1, split=Split.VALID, sides=[Side.TAIL], rules=exact)
+    assert named.cur.tolist() == meant.cur.tolist()
+    for wrong in ({"sides": ["hed"]}, {"split": "tset"}):
+        with pytest.raises(ValueError, match=r"is no (side|split)\. Use"):
+            rank_update(stream, model, 1, **wrong)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 from tests import oracle
 
 from meor.errors import RunError
-from meor.evaluation.protocols import Ties, rank_update_with
+from meor.evaluation.rank import Rules, Ties, rank_update
 from meor.evaluation.ranks_file import COLUMNS, ranks_bytes, read_ranks
 from meor.typing import Split
 
@@ -32,7 +32,7 @@ def _equal(one, other):
 def test_what_is_written_is_read_back(tmp_path, case, ties):
     stream, model = case
     by_split = {
-        split: rank_update_with(stream, model, 2, split=split, ties=ties)
+        split: rank_update(stream, model, 2, split=split, rules=Rules(ties))
         for split in (Split.TEST, Split.VALID)
     }
     (tmp_path / "ranks.parquet").write_bytes(ranks_bytes(by_split))
@@ -44,7 +44,7 @@ def test_what_is_written_is_read_back(tmp_path, case, ties):
 
 def test_the_columns_are_the_contracts_and_a_newcomer_has_a_null_old_rank(tmp_path, case):
     stream, model = case
-    ranks = rank_update_with(stream, model, 2)
+    ranks = rank_update(stream, model, 2)
     (tmp_path / "ranks.parquet").write_bytes(ranks_bytes({Split.TEST: ranks}))
     table = pq.read_table(tmp_path / "ranks.parquet")
     assert tuple(table.column_names) == COLUMNS
@@ -61,7 +61,7 @@ def test_equal_ranks_are_equal_bytes_and_nothing_is_left_beside_them(tmp_path, c
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "ranks.parquet").write_bytes(
-            ranks_bytes({Split.TEST: rank_update_with(stream, model, 2)})
+            ranks_bytes({Split.TEST: rank_update(stream, model, 2)})
         )
     assert (tmp_path / "a/ranks.parquet").read_bytes() == (tmp_path / "b/ranks.parquet").read_bytes()
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["ranks.parquet"]
@@ -85,7 +85,7 @@ def test_a_file_that_is_not_ranks_is_refused(tmp_path, case):
     with pytest.raises(RunError, match="columns"):
         read_ranks(path)
     stream, model = case
-    (path).write_bytes(ranks_bytes({Split.TEST: rank_update_with(stream, model, 2)}))
+    (path).write_bytes(ranks_bytes({Split.TEST: rank_update(stream, model, 2)}))
     whole = pq.read_table(path)
     for column, value in (
         ("role", pa.array(["boss"] * len(whole))),

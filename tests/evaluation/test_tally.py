@@ -13,7 +13,7 @@ import torch
 from tests.evaluation.test_rank import EVERY, frozen_models, lively_stream
 
 from meor.backbone import Backbone, Model
-from meor.evaluation import budget, tally
+from meor.evaluation import tally
 from meor.evaluation.blame import blame, newcomers_ahead
 from meor.evaluation.rank import rank_update
 from meor.stream.answers import EvaluationFilter
@@ -39,9 +39,8 @@ def _uneven(model: Model) -> Model:
 def test_ranks_and_blame_of_float32_rows_are_those_of_the_same_rows_in_float64(
     backbone: Backbone, screened: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (budget, tally):
-        monkeypatch.setattr(module, "TILE_BYTES", 100)  # a few rows per tile
-    monkeypatch.setattr(budget, "SMALLEST_TILE", 2)
+    monkeypatch.setattr(tally, "TILE_BYTES", 100)  # a few rows per tile
+    monkeypatch.setattr(tally, "SMALLEST_TILE", 2)
     stream = lively_stream(4)
     wide = frozen_models(stream, backbone, 4)[-1]
     wide = _uneven(wide) if screened == "uneven" else wide
@@ -76,10 +75,10 @@ def test_rows_that_do_not_fit_the_budget_are_ranked_in_tiles(
     stream = lively_stream(5)
     model = frozen_models(stream, backbone, 5)[-1]
     whole = rank_update(stream, model, 3)
-    monkeypatch.setattr(budget, "SMALLEST_TILE", 4)
+    monkeypatch.setattr(tally, "SMALLEST_TILE", 4)
     n, width = model.entity.shape
     memory = 4 * 1024 * n + 64 * (28 * width + 256) + 6 * 4 * width  # a block of queries and six rows
-    assert budget.RankingPlan.within(memory, n, model.entity.shape[1]).rows < 6
+    assert tally.RankingPlan.within(memory, n, model.entity.shape[1]).rows < 6
     tiled = rank_update(stream, model, 3, memory=memory)
     assert all(np.array_equal(one.cur, other.cur) for one, other in zip(whole, tiled, strict=True))
     assert all(np.array_equal(one.old, other.old) for one, other in zip(whole, tiled, strict=True))

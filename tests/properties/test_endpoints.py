@@ -9,7 +9,7 @@ from tests.properties.lengths import Lengths
 
 from meor.errors import EmptyCellError
 from meor.evaluation.displacement import tally
-from meor.evaluation.endpoints import ENDPOINTS, METRICS, Endpoint, endpoint, endpoints, key, select
+from meor.evaluation.endpoints import ENDPOINTS, METRICS, Endpoint, endpoint, endpoints, key
 from meor.evaluation.rank import Ranks
 from meor.stream.occurrence import Occurrences
 from meor.typing import SIDES, Role
@@ -107,8 +107,7 @@ def test_groups_partition_the_reciprocal_ranks(ranks, seed):
     rng = np.random.default_rng(seed)
     chosen = [rng.random(len(each.cur)) < 0.5 for each in ranks]
     parts = [
-        [select(each, mask ^ flip) for each, mask in zip(ranks, chosen, strict=True)]
-        for flip in (False, True)
+        [each.select(mask ^ flip) for each, mask in zip(ranks, chosen, strict=True)] for flip in (False, True)
     ]
     total = tally(ranks)
     assert total.queries == sum(tally(part).queries for part in parts)

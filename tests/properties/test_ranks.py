@@ -14,9 +14,8 @@ from tests.properties.lengths import Lengths
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import MemoryBudgetError
-from meor.evaluation.budget import SMALLEST_BLOCK
-from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, rank_update_with, resolve
-from meor.evaluation.rank import rank, rank_update
+from meor.evaluation.rank import FilterPrefix, Rules, Ties, count_update, plain_rank, rank, rank_update
+from meor.evaluation.tally import SMALLEST_BLOCK
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import occurrences
 from meor.stream.snapshot import Stream
@@ -87,12 +86,28 @@ def test_the_current_rank_is_the_old_rank_plus_the_newcomers_ahead(case):
 
 
 @holds(cases())
+def test_ranks_are_those_of_the_plain_reference(case):
+    for ranks in rank_update(case.stream, case.model, case.update, split=case.split):
+        asked = ranks.occurrences
+        if not len(asked):
+            continue
+        score = np.array(oracle.scores(case.model, asked, case.sizes[1]))
+        known = EvaluationFilter.through(case.stream, case.update).on(asked.side)
+        left_out = np.zeros(score.shape, bool)
+        for row, (anchor, relation) in enumerate(zip(asked.anchor, asked.relation, strict=True)):
+            left_out[row, known.of(anchor, relation)] = True
+        old, cur = (plain_rank(score, asked.answer, left_out, universe) for universe in case.sizes)
+        assert (ranks.cur == cur).all()
+        assert (ranks.old == np.where(asked.answer < case.sizes[0], old, 0)).all()
+
+
+@holds(cases())
 def test_tie_rules_bracket_each_other_and_read_the_same_counts(case):
     n_old, n_cur = case.sizes
     for side in SIDES:
         asked = occurrences(case.stream, case.update, side, case.split)
-        counts = count_occurrences(case.stream, case.model, asked)
-        rank_of = {ties: resolve(counts, ties)[1] for ties in Ties}
+        counts = count_update(case.stream, case.model, asked)
+        rank_of = {ties: counts.ranks(ties)[1] for ties in Ties}
         judged = oracle.judge(case.model, asked, case.stream.prefix(case.update), n_old, n_cur)
         assert rank_of[Ties.OPTIMISTIC].tolist() == [1 + each.greater for each in judged]
         assert rank_of[Ties.PESSIMISTIC].tolist() == [1 + each.greater + each.tied for each in judged]
@@ -112,16 +127,17 @@ def test_ties_by_id_give_every_candidate_of_a_query_a_rank_of_its_own(case):
             continue
         everyone = asked.select(np.zeros(n_cur, dtype=np.int64))
         everyone.fact[:, side.answer_column] = np.arange(n_cur)
-        ranks = rank(case.model, everyone, nothing, n_old, n_cur)
+        ranks = rank(case.model, everyone, nothing, (n_old, n_cur))
         assert sorted(ranks.cur.tolist()) == list(range(1, n_cur + 1))
         assert sorted(ranks.old[:n_old].tolist()) == list(range(1, n_old + 1))
 
 
 @holds(cases(), st.sampled_from(list(FilterPrefix)))
 def test_a_filter_never_removes_the_answer_and_never_worsens_a_rank(case, prefix):
-    options = {"split": case.split, "filter_prefix": prefix}
-    filtered = rank_update_with(case.stream, case.model, case.update, **options)
-    raw = rank_update_with(case.stream, case.model, case.update, filter_splits=(), **options)
+    filtered, raw = (
+        rank_update(case.stream, case.model, case.update, split=case.split, rules=rules)
+        for rules in (Rules(filter_prefix=prefix), Rules(filter_prefix=prefix, filter_splits=()))
+    )
     for some, every in zip(filtered, raw, strict=True):
         assert (some.cur >= 1).all()
         assert (some.cur <= every.cur).all()
@@ -131,8 +147,8 @@ def test_a_filter_never_removes_the_answer_and_never_worsens_a_rank(case, prefix
 @holds(cases())
 def test_the_introduced_filter_is_the_filter_of_the_introducing_snapshot(case):
     n_old, n_cur = case.sizes
-    options = {"split": case.split, "filter_prefix": FilterPrefix.INTRODUCED}
-    for ranks in rank_update_with(case.stream, case.model, case.update, **options):
+    options = {"split": case.split, "rules": Rules(filter_prefix=FilterPrefix.INTRODUCED)}
+    for ranks in rank_update(case.stream, case.model, case.update, **options):
         asked = ranks.occurrences
         for row in range(len(asked)):
             one = asked.select(np.array([row]))
@@ -178,13 +194,13 @@ def test_neither_blocks_nor_screening_nor_company_changes_a_rank(case, seed):
         if not len(asked):
             continue
         alone = [
-            rank(case.model, asked.select(np.array([at])), known, n_old, n_cur) for at in range(len(asked))
+            rank(case.model, asked.select(np.array([at])), known, (n_old, n_cur)) for at in range(len(asked))
         ]
         order = np.random.default_rng(seed).integers(0, len(asked), 2 * SMALLEST_BLOCK + 7)
         crowd = asked.select(order)
         least = smallest_budget(case.model, crowd, known, n_old, n_cur)
         for options in ({"memory": least}, {"screen": False}):
-            ranks = rank(case.model, crowd, known, n_old, n_cur, **options)
+            ranks = rank(case.model, crowd, known, (n_old, n_cur), **options)
             assert ranks.cur.tolist() == [int(alone[at].cur[0]) for at in order]
             assert ranks.old.tolist() == [int(alone[at].old[0]) for at in order]
 
@@ -192,7 +208,7 @@ def test_neither_blocks_nor_screening_nor_company_changes_a_rank(case, seed):
 def smallest_budget(model, asked, known, n_old, n_cur) -> int:
     """What the refusal of an impossible budget says is needed."""
     with pytest.raises(MemoryBudgetError) as refused:
-        rank(model, asked, known, n_old, n_cur, memory=1)
+        rank(model, asked, known, (n_old, n_cur), memory=1)
     (needed,) = re.findall(r"needs ([\d,]+)", str(refused.value))
     return int(needed.replace(",", ""))
 
@@ -207,11 +223,11 @@ def test_neither_budget_nor_screening_nor_order_changes_a_rank(name):
     for side in SIDES:
         asked = occurrences(stream, 2, side)
         assert len(asked) > 300
-        whole = rank(model, asked, known, n_old, n_cur)
-        tight = rank(model, asked, known, n_old, n_cur, memory=5 << 20)
-        plain = rank(model, asked, known, n_old, n_cur, screen=False)
+        whole = rank(model, asked, known, (n_old, n_cur))
+        tight = rank(model, asked, known, (n_old, n_cur), memory=5 << 20)
+        plain = rank(model, asked, known, (n_old, n_cur), screen=False)
         order = rng.permutation(len(asked))
-        mixed = rank(model, asked.select(order), known, n_old, n_cur)
+        mixed = rank(model, asked.select(order), known, (n_old, n_cur))
         for other in (tight, plain):
             assert (whole.cur == other.cur).all()
             assert (whole.old == other.old).all()

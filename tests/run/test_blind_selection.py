@@ -13,7 +13,7 @@ from tests.run.test_runner import HASTY
 from tests.tiny_run import each_step, tiny_config, tiny_stream
 
 from meor.evaluation.endpoints import measure
-from meor.evaluation.rank import rank_update
+from meor.evaluation.rank import Rules, rank_update
 from meor.run.session import start
 from meor.run.view import RunView
 from meor.stream.snapshot import LabelFact, Stream, build_stream
@@ -106,6 +106,6 @@ def test_base_stopping_filters_by_train_and_valid_or_by_less_where_less_is_asked
     _, run = made(f"evaluation.filter_splits=[{names}]")  # where test facts are known answers of valid ones
     wanted = [split for split in given if split is not Split.TEST]
     stream, model = with_other_test_facts(tiny_stream()), RunView.open(run).model(0)
-    ranks = rank_update(stream, model, 0, split=Split.VALID, filter_splits=wanted)
+    ranks = rank_update(stream, model, 0, split=Split.VALID, rules=Rules(filter_splits=wanted))
     best = measure(np.concatenate([each.cur for each in ranks]))
     assert events(run, "base")[0]["best_mrr"] == best

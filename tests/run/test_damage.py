@@ -19,7 +19,7 @@ from tests.run.test_control import PRESSED
 from tests.tiny_run import Hasty, each_step, results, tiny_config, tiny_stream
 
 from meor.errors import MeorError, ModelError, RunError
-from meor.evaluation.array_file import read_array
+from meor.evaluation.foreign_file import read_array
 from meor.run.session import resume, start
 from meor.run.trainer import Watcher
 from meor.run.view import RunView, model_from

@@ -148,11 +148,12 @@ class Model:
     def n_relations(self) -> int:
         return self.relation.shape[0]
 
-    def query(self, anchor: Ids, relation: Ids, side: Side) -> Tensor:
+    def query(self, anchor: Ids, relation: Ids, side: Side | str) -> Tensor:
         """[Q, W] query rows."""
-        return self.backbone.query(self.entity[_index(anchor)], self.relation[_index(relation)], side)
+        rows = self.entity[_index(anchor)], self.relation[_index(relation)]
+        return self.backbone.query(*rows, Side.of(side))
 
-    def query_array(self, anchor: Ids, relation: Ids, side: Side) -> Floats:
+    def query_array(self, anchor: Ids, relation: Ids, side: Side | str) -> Floats:
         """Query rows as a contiguous numpy array on the host, for the counting kernels."""
         with torch.no_grad():
             return np.ascontiguousarray(self.query(anchor, relation, side).cpu().numpy())
@@ -162,7 +163,7 @@ class Model:
         query = self.query(fact[:, 0], fact[:, 1], Side.TAIL)
         return self.backbone.compare(query, self.entity[_index(fact[:, 2])])
 
-    def score(self, anchor: Ids, relation: Ids, side: Side, candidates: Ids | None = None) -> Tensor:
+    def score(self, anchor: Ids, relation: Ids, side: Side | str, candidates: Ids | None = None) -> Tensor:
         """[Q, E] scores of queries against all entities, or the given ones."""
         rows = self.entity if candidates is None else self.entity[_index(candidates)]
         return self.backbone.compare_all(self.query(anchor, relation, side), rows)
@@ -177,4 +178,4 @@ class Model:
 
 
 def _index(ids: Ids) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(ids))
+    return torch.from_numpy(np.ascontiguousarray(ids, dtype=np.int64))

@@ -27,12 +27,13 @@ from meor.cli.memory import Memory
 from meor.errors import InputError, RunError
 from meor.escape import terminal
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
-from meor.evaluation.budget import parse_bytes
 from meor.evaluation.endpoints import to_json as endpoints_json
 from meor.evaluation.groups import read_groups
 from meor.evaluation.groups import to_json as groups_json
-from meor.evaluation.published import published
+from meor.evaluation.protocols import published
+from meor.evaluation.rank import FilterPrefix
 from meor.evaluation.ranks_file import ranks_bytes
+from meor.heap import parse_bytes
 from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, unfinished, update_name, vocabulary_bytes
 from meor.storage.disk import Disk, replace_folder
 from meor.storage.json_file import to_json
@@ -167,7 +168,7 @@ def _own_question(source: Source, wanted: Wanted) -> Question:
 
 def _older(source: Source, question: Question, sequence: bool, memory: int) -> dict[str, Any]:
     """Protocols A and B by split; forgetting where there is a model after every update."""
-    last = max(question.updates)
+    last, rules = max(question.updates), replace(question.rules, filter_prefix=FilterPrefix.INTRODUCED)
     return {
         split.value: published(
             source.stream,
@@ -175,8 +176,7 @@ def _older(source: Source, question: Question, sequence: bool, memory: int) -> d
             range(last + 1) if sequence else [last],
             split=split,
             sides=question.sides,
-            ties=question.ties,
-            filter_splits=question.filter_splits,
+            rules=rules,
             memory=memory,
         )
         for split in question.splits

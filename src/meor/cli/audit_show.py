@@ -13,9 +13,8 @@ from rich.text import Text
 from meor.escape import LONGEST, terminal
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.displacement import Displaced, tally
-from meor.evaluation.endpoints import METRICS, Endpoint, Undefined
+from meor.evaluation.endpoints import MARK, METRICS, Endpoint, Undefined, note, overall
 from meor.evaluation.groups import SMALL, GroupReport
-from meor.evaluation.overall import MARK, note, overall
 from meor.stream.snapshot import Stream
 from meor.typing import Role, Side, Split
 

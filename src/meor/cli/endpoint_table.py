@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from meor.evaluation.overall import Overall, by_update, note, overall
+from meor.evaluation.endpoints import Overall, by_update, note, overall
 
 MEANING = {
     "H_cur": "old facts, ranked among all entities known now",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from meor.evaluation.budget import parse_bytes
+from meor.heap import parse_bytes
 from meor.storage.parquet import byte_budget
 
 

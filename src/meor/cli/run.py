@@ -17,7 +17,7 @@ from meor.cli.memory import Memory
 from meor.cli.progress import watcher
 from meor.errors import ConfigError
 from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
-from meor.evaluation.budget import parse_bytes
+from meor.heap import parse_bytes
 from meor.run.config import Config
 from meor.run.control import CONTROL
 from meor.run.session import start

@@ -18,7 +18,7 @@ from meor.cli.run import stream_setting
 from meor.cli.study_progress import observer
 from meor.errors import StudyError
 from meor.escape import shell, terminal
-from meor.evaluation.budget import parse_bytes
+from meor.heap import parse_bytes
 from meor.study.conduct import Findings, Means, conduct
 from meor.study.effects_file import EFFECTS_FILE, write_effects
 from meor.study.execute import executor_of

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from meor.backbone.base import Model
+from meor.backbone.base import Model, ScoreFunction
 from meor.evaluation import groups as grouping
 from meor.evaluation.blame import Blame, blame, name_newcomers
 from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
 from meor.evaluation.endpoints import Endpoint, Undefined, cell_keys, endpoints
-from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, to_ranks
-from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
+from meor.evaluation.rank import FilterPrefix, Ranks, Rules, Ties, as_model, count_update, universes_of
+from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.heap import give_memory_back
 from meor.stream.occurrence import occurrences
 from meor.stream.sample import ALL
@@ -39,6 +39,10 @@ class Question:
     filter_prefix: FilterPrefix = FilterPrefix.CURRENT
     filter_splits: tuple[Split, ...] = SPLITS
     sample: int = ALL
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.ties, self.filter_prefix, self.filter_splits)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -85,7 +89,7 @@ class SplitAudit:
 
 def audit(
     stream: Stream,
-    model_of: Callable[[int], Model],
+    model_of: Callable[[int], Model | ScoreFunction],
     question: Question,
     *,
     groups: grouping.Groups | None = None,
@@ -95,7 +99,7 @@ def audit(
     """Ask every audited update's model; entities admitted later are no candidates yet."""
     found = {split: SplitAudit() for split in question.splits}
     for update in question.updates:
-        model = model_of(update)
+        model = as_model(stream, model_of(update))
         for split, part in found.items():
             say(f"update {update}: ranking {split.value} facts")
             _add_update(part, stream, model, question, (update, split), memory)
@@ -117,22 +121,18 @@ def _add_update(
     memory: int,
 ) -> None:
     update, split = where
-    options: dict[str, Any] = {
-        "filter_prefix": question.filter_prefix,
-        "filter_splits": question.filter_splits,
-    }
+    rules, (n_old, _) = question.rules, universes_of(stream, update)
     chosen, by_id, blamed = [], [], []
     for side in question.sides:
         asked = occurrences(stream, update, side, split, sample=question.sample)
-        counts = count_occurrences(stream, model, asked, memory=memory, **options)
-        ranks = to_ranks(stream, asked, counts)
-        by_id.append(ranks)
-        chosen.append(ranks if question.ties is Ties.ID else to_ranks(stream, asked, counts, question.ties))
-        blamed.append(blame(stream, model, ranks, memory=memory, **options))
+        counts = count_update(stream, model, asked, rules, memory)
+        by_id.append(counts.of(asked, n_old))
+        chosen.append(counts.of(asked, n_old, rules.ties))
+        blamed.append(blame(stream, model, by_id[-1], rules=rules, memory=memory))
         give_memory_back()  # pairs and tiles of this side, beside rows that may fill most of the memory
     part.ranks[update] = tuple(chosen)
     part.by_id.extend(by_id)
-    named = name_newcomers(stream, model, worst(by_id, NAMED), limit=NAMED_EACH, **options)
+    named = name_newcomers(stream, model, worst(by_id, NAMED), rules=rules, limit=NAMED_EACH)
     part.worst = tuple(
         sorted((*part.worst, *named), key=lambda each: (-each.lost, each.old - each.cur))[:NAMED]
     )

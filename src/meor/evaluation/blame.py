@@ -14,18 +14,14 @@ import numpy as np
 
 from meor.backbone.base import Model
 from meor.evaluation.displacement import Displaced
-from meor.evaluation.endpoints import select
-from meor.evaluation.protocols import FilterPrefix, filter_parts
-from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
-from meor.evaluation.tally import query_rows, tile_slices, wide_rows
-from meor.search.exact import exact_scores
+from meor.evaluation.rank import PAPER, Ranks, Rules
+from meor.evaluation.tally import DEFAULT_MEMORY, queries_of, tile_slices, wide_rows
 from meor.search.outrankers import Outrankers, outrankers
-from meor.search.queries import Known, Queries
 from meor.search.screen import Candidates
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.stream.snapshot import Stream
-from meor.typing import SPLITS, Floats, Ids, Role, Split
+from meor.typing import Floats, Ids, Role
 
 _BYTES_A_PAIR = 72  # a query and a newcomer ahead of it: ids, score, charge, their order, and their copies
 _LARGEST_BLOCK = 4096  # queries
@@ -58,8 +54,7 @@ def blame(
     model: Model,
     ranks: Ranks,
     *,
-    filter_prefix: FilterPrefix = FilterPrefix.CURRENT,
-    filter_splits: Sequence[Split] = SPLITS,
+    rules: Rules = PAPER,
     memory: int = DEFAULT_MEMORY,
 ) -> Blame:
     """Count, for every newcomer of the update, the historical answers it displaces.
@@ -73,10 +68,10 @@ def blame(
     dearest = np.full(len(newcomers), -1, dtype=np.int64)
     largest = np.zeros(len(newcomers))
     lost = np.flatnonzero((ranks.occurrences.role == Role.HISTORICAL) & (ranks.cur > ranks.old))
-    chosen = select(ranks, lost)
+    chosen = ranks.select(lost)
     asked = chosen.occurrences
     share = (1 / chosen.old - 1 / chosen.cur) / (chosen.cur - chosen.old)
-    for rows, known in filter_parts(stream, asked, filter_prefix, filter_splits):
+    for rows, known in rules.filters(stream, asked):
         for found in newcomers_ahead(model, asked, known, newcomers, rows=rows, memory=memory):
             size = np.diff(found.start)
             _require_agreement(asked, found.query, size, (chosen.cur - chosen.old)[found.query])
@@ -102,8 +97,7 @@ def name_newcomers(
     model: Model,
     worst: Sequence[Displaced],
     *,
-    filter_prefix: FilterPrefix = FilterPrefix.CURRENT,
-    filter_splits: Sequence[Split] = SPLITS,
+    rules: Rules = PAPER,
     limit: int | None = None,
 ) -> tuple[Displaced, ...]:
     """The same answers with the newcomers ahead of them, highest score first, at most `limit` each.
@@ -114,7 +108,7 @@ def name_newcomers(
     for side in {each.side for each in worst}:
         place = [index for index, each in enumerate(worst) if each.side is side]
         asked = _as_occurrences([worst[index] for index in place])
-        for rows, known in filter_parts(stream, asked, filter_prefix, filter_splits):
+        for rows, known in rules.filters(stream, asked):
             for found in newcomers_ahead(model, asked, known, stream.newcomers(asked.update), rows=rows):
                 for query, (begin, end) in zip(found.query, pairwise(found.start), strict=True):
                     order = begin + np.lexsort((found.id[begin:end], -found.score[begin:end]))[:limit]
@@ -149,18 +143,12 @@ def newcomers_ahead(
     chosen = np.arange(len(asked)) if rows is None else rows
     if not len(newcomers) or not len(chosen):
         return
-    scoring = model.backbone.scoring
-    index = known.on(asked.side)
     slices = list(tile_slices(model, newcomers.start, newcomers.stop))
     kept = list(_prepared(model, slices)) if len(slices) == 1 else None
     block = int(np.clip(min(memory, _ENOUGH) // (_BYTES_A_PAIR * len(newcomers)), 1, _LARGEST_BLOCK))
     for first in range(0, len(chosen), block):
         part = chosen[first : first + block]
-        some = asked.select(part)
-        row = query_rows(model, some)
-        threshold = exact_scores(scoring, row, wide_rows(model, some.answer), np.arange(len(part)))
-        of = Known(*index.bounds(some.anchor, some.relation), index.answer)
-        queries = Queries.prepare(scoring, row, some.answer, of, threshold, coarse=True)
+        queries = queries_of(model, asked.select(part), known, coarse=True)
         tiles = kept or _prepared(model, slices)
         ahead = Outrankers.of_tiles(
             [(tile.start, outrankers(rows, queries, offset=tile.start)) for tile, rows in tiles]

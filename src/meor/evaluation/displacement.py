@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meor.evaluation.rank import Ranks
 from meor.stream.snapshot import Stream
 from meor.stream.structure import degree_bins
-from meor.typing import Floats, Ids, Role, Side, Split
+from meor.typing import Ids, Role, Side, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +78,7 @@ class Table:
 
 def tally(ranks: Iterable[Ranks]) -> Tally:
     """What the historical queries among these lost."""
-    old, cur = _historical(ranks)
-    lost = math.fsum((1 / old - 1 / cur).tolist())
-    return Tally(len(old), int(np.count_nonzero(cur > old)), int((cur - old).sum()), lost)
+    return _tally_of(*_historical(ranks))
 
 
 def worst(ranks: Iterable[Ranks], limit: int = 10) -> tuple[Displaced, ...]:
@@ -128,32 +125,25 @@ def displaced_at(ranks: Ranks, row: int) -> Displaced:
 
 
 def _historical(ranks: Iterable[Ranks]) -> tuple[Ids, Ids]:
-    old: list[Ids] = [np.empty(0, dtype=np.int64)]
-    cur: list[Ids] = [np.empty(0, dtype=np.int64)]
-    for each in ranks:
-        chosen = each.occurrences.role == Role.HISTORICAL
-        old.append(each.old[chosen])
-        cur.append(each.cur[chosen])
-    return np.concatenate(old), np.concatenate(cur)
+    """Old and current ranks."""
+    chosen = [each.select(each.occurrences.role == Role.HISTORICAL) for each in ranks]
+    old = np.concatenate([np.empty(0, dtype=np.int64), *(each.old for each in chosen)])
+    return old, np.concatenate([np.empty(0, dtype=np.int64), *(each.cur for each in chosen)])
 
 
 def _tally_by(ranks: Sequence[Ranks], columns: Sequence[Ids]) -> tuple[tuple[int, Tally], ...]:
-    chosen = [each.occurrences.role == Role.HISTORICAL for each in ranks]
-    picked = [column[mask] for column, mask in zip(columns, chosen, strict=True)]
+    roles = (each.occurrences.role for each in ranks)
+    keys = [column[role == Role.HISTORICAL] for column, role in zip(columns, roles, strict=True)]
+    key = np.concatenate([np.empty(0, dtype=np.int64), *keys])
     old, cur = _historical(ranks)
-    if not len(old):
-        return ()
-    key, number = np.unique(np.concatenate(picked), return_inverse=True)
-    lost = 1 / old - 1 / cur
-    order = np.argsort(number, kind="stable")
-    starts = np.searchsorted(number[order], np.arange(len(key) + 1))
-    rows = []
-    for index, value in enumerate(key):
-        mine = order[starts[index] : starts[index + 1]]
-        rows.append((int(value), _tally_of(old[mine], cur[mine], lost[mine])))
-    return tuple(rows)
+    order = np.argsort(key, kind="stable")
+    values, first = np.unique(key[order], return_index=True)
+    parts = np.split(order, first[1:])[: len(values)]
+    return tuple(
+        (int(value), _tally_of(old[mine], cur[mine])) for value, mine in zip(values, parts, strict=True)
+    )
 
 
-def _tally_of(old: Ids, cur: Ids, lost: Floats) -> Tally:
-    moved: NDArray[np.bool_] = cur > old
-    return Tally(len(old), int(np.count_nonzero(moved)), int((cur - old).sum()), math.fsum(lost.tolist()))
+def _tally_of(old: Ids, cur: Ids) -> Tally:
+    lost = math.fsum((1 / old - 1 / cur).tolist())
+    return Tally(len(old), int(np.count_nonzero(cur > old)), int((cur - old).sum()), lost)

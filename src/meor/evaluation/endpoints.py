@@ -2,25 +2,23 @@
 
 A cell is one update and one side. Queries weigh the same within a cell and cells weigh the same within an
 endpoint. An endpoint exists only if every declared cell holds a query; an empty cell is never a zero. What
-the other cells give is kept beside the reason, under names of its own.
+the other cells give is kept beside the reason, under names of its own; whoever shows that mean says so, with
+`MARK` beside the number and the words of `note` below it.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meor.errors import EmptyCellError, NonFiniteError
-from meor.evaluation.rank import Ranks
-from meor.typing import SIDES, Ids, Role, Side
-
-RankArray = NDArray[np.int64] | NDArray[np.float64]
-"""Ranks are integers; halves occur under the realistic tie rule only."""
+from meor.evaluation.rank import RankArray, Ranks
+from meor.typing import SIDES, Role, Side
 
 MRR = "mrr"
 HITS = (1, 3, 10)
@@ -40,6 +38,12 @@ QUANTITIES: dict[str, tuple[Role, str]] = {
 ENDPOINTS = ("H_cur", "H_old", DISPLACEMENT, "A_TN", "A_QN", "settled_cur", "settled_old")
 
 CellKey = tuple[int, Side]
+Cells = Sequence[tuple[int, Side | str]]
+"""Declared cells; a side may be given by its name."""
+Content = Mapping[str, Any]
+"""An endpoint as endpoints.json holds it."""
+
+MARK = "†"
 
 MEAN_OVER_EXISTING, EMPTY_CELLS = "mean_over_existing_cells", "empty_cells"
 """Beside the null of an undefined endpoint in endpoints.json, where at least one cell holds a query."""
@@ -117,28 +121,18 @@ def hits_depth(metric: str) -> int:
     return int(depth)
 
 
-def endpoint(
-    name: str, ranks: Iterable[Ranks], *, cells: Sequence[CellKey] | None = None, metric: str = MRR
-) -> Endpoint:
+def endpoint(name: str, ranks: Iterable[Ranks], *, cells: Cells | None = None, metric: str = MRR) -> Endpoint:
     """One endpoint over its declared cells (default: those of `ranks`); an empty cell raises."""
-    ranked = _by_cell(ranks)
-    found = _endpoint(name, ranked, tuple(ranked) if cells is None else tuple(cells), metric)
+    found = _endpoint(name, *_by_cell(ranks, cells), metric)
     if isinstance(found, Undefined):
         raise EmptyCellError(found.reason)
     return found
 
 
-def endpoints(
-    ranks: Iterable[Ranks], *, cells: Sequence[CellKey] | None = None
-) -> dict[str, Endpoint | Undefined]:
+def endpoints(ranks: Iterable[Ranks], *, cells: Cells | None = None) -> dict[str, Endpoint | Undefined]:
     """Every endpoint, MRR and Hits@k; one that is undefined says why instead of raising."""
-    ranked = _by_cell(ranks)
-    declared = tuple(ranked) if cells is None else tuple(cells)
-    return {
-        key(name, metric): _endpoint(name, ranked, declared, metric)
-        for metric in METRICS
-        for name in ENDPOINTS
-    }
+    ranked = _by_cell(ranks, cells)
+    return {key(name, metric): _endpoint(name, *ranked, metric) for metric in METRICS for name in ENDPOINTS}
 
 
 def to_json(by_split: Mapping[str, Mapping[str, Endpoint | Undefined]]) -> dict[str, Any]:
@@ -149,24 +143,15 @@ def to_json(by_split: Mapping[str, Mapping[str, Endpoint | Undefined]]) -> dict[
     }
 
 
-def select(ranks: Ranks, chosen: NDArray[np.bool_] | Ids) -> Ranks:
-    """The ranks of some queries, by mask or by row."""
-    return replace(
-        ranks,
-        occurrences=ranks.occurrences.select(chosen),
-        old=ranks.old[chosen],
-        cur=ranks.cur[chosen],
-    )
-
-
-def _by_cell(ranks: Iterable[Ranks]) -> dict[CellKey, Ranks]:
+def _by_cell(ranks: Iterable[Ranks], cells: Cells | None) -> tuple[dict[CellKey, Ranks], tuple[CellKey, ...]]:
+    """The ranks of each cell, and the declared cells."""
     ranked: dict[CellKey, Ranks] = {}
     for each in ranks:
         cell = (each.occurrences.update, each.occurrences.side)
         if cell in ranked:
             raise ValueError(f"update {cell[0]}, side {cell[1].label} was given twice")
         ranked[cell] = each
-    return ranked
+    return ranked, tuple(ranked if cells is None else ((update, Side.of(side)) for update, side in cells))
 
 
 def _endpoint(
@@ -207,13 +192,55 @@ def _displacement(
 def _cell(name: str, ranks: Ranks | None, cell: CellKey, metric: str) -> Cell:
     role, universe = QUANTITIES[name]
     update, side = cell
-    where = f"update {update}, side {side.label}"
+    undefined = f"{key(name, metric)} is undefined: its cell update {update}, side {side.label}"
     if ranks is None:
-        raise EmptyCellError(f"{key(name, metric)} is undefined: its cell {where} was not ranked.")
+        raise EmptyCellError(f"{undefined} was not ranked.")
     rank = getattr(ranks, universe)[ranks.occurrences.role == role]
     if not len(rank):
-        raise EmptyCellError(
-            f"{key(name, metric)} is undefined: its cell {where} holds no "
-            f"{role.label.replace('_', '-')} query."
-        )
+        raise EmptyCellError(f"{undefined} holds no {role.label.replace('_', '-')} query.")
     return Cell(update, side, len(rank), measure(rank, metric))
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """A mean over cells, and how many of the declared ones hold a query."""
+
+    value: float | None  # None: no cell holds one
+    cells: int
+    declared: int
+
+    @property
+    def partial(self) -> bool:
+        return self.value is not None and self.cells < self.declared
+
+    @property
+    def mark(self) -> str:
+        return MARK if self.partial else ""
+
+    @property
+    def counted(self) -> str:
+        return f"{self.cells} of {self.declared}"
+
+
+def overall(endpoint: Content) -> Overall:
+    cells, empty = len(endpoint.get("cells", ())), len(endpoint.get(EMPTY_CELLS, ()))
+    value = endpoint.get("value")
+    return Overall(endpoint.get(MEAN_OVER_EXISTING) if value is None else value, cells, cells + empty)
+
+
+def by_update(endpoint: Content) -> dict[int, Overall]:
+    """The same for each update, its sides weighing the same; an update without a query is absent."""
+    values: dict[int, list[float]] = defaultdict(list)
+    for cell in endpoint.get("cells", ()):
+        values[int(cell["update"])].append(float(cell["value"]))
+    empty = [int(cell["update"]) for cell in endpoint.get(EMPTY_CELLS, ())]
+    return {
+        update: Overall(sum(found) / len(found), len(found), len(found) + empty.count(update))
+        for update, found in values.items()
+    }
+
+
+def note(counted: Iterable[tuple[str, Overall]]) -> str:
+    """The footnote of every number that is marked; empty where none is."""
+    told = ", ".join(f"{name} {found.counted}" for name, found in counted if found.partial)
+    return told and f"{MARK} over the cells that exist ({told}); the others hold no query."

@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import ModelError
-from meor.evaluation.array_file import read_array, release
-from meor.evaluation.row_names import KINDS, RowNames, read_row_names
+from meor.evaluation.foreign_file import KINDS, RowNames, read_array, read_row_names, release
 from meor.stream.snapshot import Stream
 from meor.stream.vocabulary import Vocabulary
 from meor.typing import Ids
 
 TILE_BYTES = 2**24
 """Of a mapped array, converted at a time."""
+
+Rows = Path | str | NDArray[Any]
+"""A table: an array, or the path of a file that holds one."""
 
 _FITS_FLOAT32 = {"float16", "float32", "complex64"}
 
@@ -34,8 +36,18 @@ class _Table:
     """One array as it is stored, and where it came from, for the messages."""
 
     kind: str
-    path: Path
+    path: Path | None  # None: it came as an array
     rows: NDArray[Any]
+
+    @classmethod
+    def read(cls, kind: str, given: Rows) -> _Table:
+        if isinstance(given, np.ndarray):
+            return cls(kind, None, given)
+        return cls(kind, Path(given), read_array(Path(given), kind))
+
+    @property
+    def name(self) -> str:
+        return f"the {self.kind} array" if self.path is None else str(self.path)
 
     @property
     def width(self) -> int:
@@ -54,45 +66,46 @@ class _Table:
 def load_external(
     stream: Stream,
     backbone: str,
-    entity: Path,
-    relation: Path | None = None,
-    vocabulary: Path | None = None,
+    entity: Rows,
+    relation: Rows | None = None,
+    vocabulary: Path | str | None = None,
     *,
     through: int,
     widen: bool = True,
 ) -> Model:
     """A model in the stream's ids, float64, with a row for all that was admitted through an update.
 
-    Rows of entities and relations that the stream admits later may be given; they are left out. Without
-    `relation` both tables come from `entity`, a safetensors file. Without `vocabulary` rows are in id order.
-    `widen=False` keeps entity rows of at most 32 bits in float32, which is half the memory: scores are
-    float64 all the same, since relation rows are.
+    Tables are arrays, or files of them. Rows of entities and relations that the stream admits later may be
+    given; they are left out. Without `relation` both tables come from `entity`, a safetensors file. Without
+    `vocabulary` rows are in id order. `widen=False` keeps entity rows of at most 32 bits in float32, which is
+    half the memory: scores are float64 all the same, since relation rows are.
     """
     if backbone not in BACKBONES:
         raise ModelError(f"unknown backbone {backbone!r}", remedy=f"Use one of {', '.join(BACKBONES)}")
-    tables = [
-        _Table(kind, path, _checked(read_array(path, kind), backbone, kind, path))
-        for kind, path in zip(KINDS, (entity, relation or entity), strict=True)
-    ]
+    given = entity, entity if relation is None else relation
+    tables = [_Table.read(kind, each) for kind, each in zip(KINDS, given, strict=True)]
+    for table in tables:
+        _require_numbers(table, backbone)
     _require_equal_width(*tables)
     needed = {"entity": stream.entity_counts[through], "relation": stream.relation_counts[through]}
     labels = {"entity": stream.entities, "relation": stream.relations}
     sizes = {table.kind: len(table.rows) for table in tables}
-    named = None if vocabulary is None else read_row_names(vocabulary, stream, sizes)
+    named = None if vocabulary is None else read_row_names(Path(vocabulary), stream, sizes)
     ordered = []
     for table in tables:
         known = labels[table.kind]
         if vocabulary is None or named is None:
             order = _in_id_order(table, needed[table.kind], known)
         else:
-            order = _in_named_order(table, named[table.kind], needed[table.kind], vocabulary)
+            order = _in_named_order(table, named[table.kind], needed[table.kind], Path(vocabulary))
         narrow = not widen and table.kind == "entity" and table.rows.dtype.name in _FITS_FLOAT32
         ordered.append(_gathered(table, order, known, np.float32 if narrow else np.float64))
     return Model(BACKBONES[backbone], *ordered)
 
 
-def _checked(array: NDArray[Any], backbone: str, kind: str, path: Path) -> NDArray[Any]:
-    """A table of numbers that the backbone can take."""
+def _require_numbers(table: _Table, backbone: str) -> None:
+    """Numbers that the backbone can take."""
+    array, kind, path = table.rows, table.kind, table.path
     if array.ndim != 2 or 0 in array.shape:
         raise ModelError(
             f"the {kind} array has shape {array.shape}", remedy="Give one row of numbers a label", path=path
@@ -104,7 +117,7 @@ def _checked(array: NDArray[Any], backbone: str, kind: str, path: Path) -> NDArr
                 remedy="Use --backbone complex or give a real array",
                 path=path,
             )
-        return array
+        return
     if array.dtype.kind != "f":
         raise ModelError(
             f"the {kind} array holds {array.dtype} values",
@@ -117,13 +130,12 @@ def _checked(array: NDArray[Any], backbone: str, kind: str, path: Path) -> NDArr
             remedy="A real ComplEx row holds the real half, then the imaginary half",
             path=path,
         )
-    return array
 
 
 def _require_equal_width(entity: _Table, relation: _Table) -> None:
     if entity.width != relation.width:
         raise ModelError(
-            f"relation rows are {relation.width} wide, entity rows ({entity.path}) {entity.width}",
+            f"relation rows are {relation.width} wide, entity rows ({entity.name}) {entity.width}",
             remedy="Give two arrays of equal width",
             path=relation.path,
         )
@@ -133,7 +145,7 @@ def _in_named_order(table: _Table, names: RowNames, needed: int, vocabulary: Pat
     """Row numbers in id order."""
     if names.beyond:
         raise ModelError(
-            f"{table.kind} row {min(names.beyond)} is named, but {table.path} has {len(table.rows)} rows",
+            f"{table.kind} row {min(names.beyond)} is named, but {table.name} has {len(table.rows)} rows",
             remedy="Give the array and the vocabulary of the same model",
             path=vocabulary,
         )

@@ -14,8 +14,8 @@ import numpy as np
 
 from meor.errors import InputError
 from meor.evaluation.displacement import Tally, tally
-from meor.evaluation.endpoints import CellKey, Endpoint, Undefined, endpoints, select
-from meor.evaluation.label_file import read_rows
+from meor.evaluation.endpoints import Cells, Endpoint, Undefined, endpoints
+from meor.evaluation.foreign_file import read_rows
 from meor.evaluation.rank import Ranks
 from meor.stream.snapshot import Stream
 from meor.typing import Ids
@@ -53,12 +53,12 @@ class GroupReport:
         }
 
 
-def read_groups(path: Path, stream: Stream) -> Groups:
+def read_groups(path: Path | str, stream: Stream) -> Groups:
     """The groups of a stream's entities, in the order of their first mention."""
     numbers: dict[str, int] = {UNLISTED: 0}
     of = np.zeros(len(stream.entities), dtype=np.int64)
     line_of: dict[str, int] = {}
-    for line, (label, group) in read_rows(path, ("label", "group")):
+    for line, (label, group) in read_rows(path := Path(path), ("label", "group")):
         problem = None
         if label not in stream.entities:
             problem = f"the stream {stream.name} has no entity {label!r}"
@@ -82,7 +82,7 @@ def by_group(
     groups: Groups,
     *,
     by_id: Sequence[Ranks] | None = None,
-    cells: Sequence[CellKey] | None = None,
+    cells: Cells | None = None,
     threshold: int = SMALL,
 ) -> tuple[GroupReport, ...]:
     """One report a group that answers at least one query; groups are those of the *answer*.
@@ -94,7 +94,7 @@ def by_group(
         declared = [(each.occurrences.update, each.occurrences.side) for each in ranks]
     found = []
     for number, name in enumerate(groups.names):
-        chosen = [select(each, groups.of[each.occurrences.answer] == number) for each in ranks]
+        chosen = [each.select(groups.of[each.occurrences.answer] == number) for each in ranks]
         queries = sum(len(each.occurrences) for each in chosen)
         if not queries:
             continue
@@ -103,7 +103,7 @@ def by_group(
             key for key, value in measured.items() if any(cell.size < threshold for cell in value.cells)
         )
         entities = int(np.count_nonzero(groups.of == number))
-        told = [select(each, groups.of[each.occurrences.answer] == number) for each in by_id or ranks]
+        told = [each.select(groups.of[each.occurrences.answer] == number) for each in by_id or ranks]
         found.append(GroupReport(name, entities, queries, measured, tally(told), small))
     return tuple(found)
 

@@ -1,127 +1,39 @@
-"""Other ways to rank and to speak of forgetting, so that figures can be compared with published tables.
+"""The figures that other papers print, so that ours can be compared with their tables.
 
-Ours is the paper's: ties by id, filter of the current prefix, universes E_{u-1} and E_u. The options here
-are the other tie rules, the filter of the introducing snapshot, and the two protocols of the field:
+Two protocols of the field, both with the filter of snapshot j (`Rules.filter_prefix`):
 
 - A, restricted: the test facts of snapshot j are ranked among E_j, whatever the model has seen since;
-- B, full: the same facts among E_i, all that the model after update i knows;
+- B, full: the same facts among E_i, all that the model after update i knows.
 
-both with the filter of snapshot j. One counting pass gives both: E_j is the "old" and E_i the "current"
-universe of that pass.
+One counting pass gives both: E_j is the "old" and E_i the "current" universe of that pass. Measures of what a
+model keeps and what it learns come from a table a[i, j]: a metric (MRR or Hits@k) of the model after update i
+on the test facts that snapshot j introduced. The diagonal is what was reached when a snapshot was learned;
+below it lies what became of that. They need the model after each update, so a single embedding has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from enum import StrEnum
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meor.backbone.base import Model
-from meor.evaluation.endpoints import MRR, RankArray, measure
-from meor.evaluation.rank import DEFAULT_MEMORY, Counts, Ranks, count
+from meor.errors import EmptyCellError, MeorError, NonFiniteError
+from meor.evaluation.endpoints import METRICS, MRR, measure
+from meor.evaluation.rank import FilterPrefix, RankArray, Rules, count
+from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences, occurrences
+from meor.stream.occurrence import occurrences
 from meor.stream.snapshot import Stream
-from meor.typing import SIDES, SPLITS, Ids, Side, Split
+from meor.typing import SIDES, Floats, Ids, Side, Split
 
+FIELD = Rules(filter_prefix=FilterPrefix.INTRODUCED)
+"""What the field does; a true answer admitted later then counts as an error."""
 
-class Ties(StrEnum):
-    """Where an answer stands among candidates with exactly its score."""
-
-    ID = "id"  # lower id first (the paper's rule, the default)
-    OPTIMISTIC = "optimistic"  # before all of them
-    PESSIMISTIC = "pessimistic"  # after all of them
-    REALISTIC = "realistic"  # the mean of the two
-
-
-class FilterPrefix(StrEnum):
-    """Which positives are removed before ranking."""
-
-    CURRENT = "current"  # those of every snapshot up to the update (the default)
-    INTRODUCED = "introduced"  # those of the snapshots up to the one that introduced the fact
-
-
-def resolve(counts: Counts, ties: Ties = Ties.ID) -> tuple[RankArray, RankArray]:
-    """Old and current rank under a tie rule. Integers, but for the realistic rule's halves."""
-    strict_old, before_old, after_old = counts.greater_old, counts.tied_before_old, counts.tied_after_old
-    strict = strict_old + counts.greater_new
-    before = before_old + counts.tied_before_new
-    after = after_old + counts.tied_after_new
-    if ties is Ties.OPTIMISTIC:
-        return 1 + strict_old, 1 + strict
-    if ties is Ties.PESSIMISTIC:
-        return 1 + strict_old + before_old + after_old, 1 + strict + before + after
-    if ties is Ties.REALISTIC:
-        return 1 + strict_old + (before_old + after_old) / 2, 1 + strict + (before + after) / 2
-    return 1 + strict_old + before_old, 1 + strict + before
-
-
-def filter_parts(
-    stream: Stream,
-    asked: Occurrences,
-    prefix: FilterPrefix = FilterPrefix.CURRENT,
-    splits: Sequence[Split] = SPLITS,
-) -> Iterator[tuple[Ids, EvaluationFilter]]:
-    """The queries that share a filter, and that filter."""
-    if prefix is FilterPrefix.CURRENT:
-        yield np.arange(len(asked)), EvaluationFilter.through(stream, asked.update, splits)
-        return
-    for snapshot in np.unique(asked.snapshot):
-        chosen = np.flatnonzero(asked.snapshot == snapshot)
-        yield chosen, EvaluationFilter.through(stream, int(snapshot), splits)
-
-
-def count_occurrences(
-    stream: Stream,
-    model: Model,
-    asked: Occurrences,
-    *,
-    filter_prefix: FilterPrefix = FilterPrefix.CURRENT,
-    filter_splits: Sequence[Split] = SPLITS,
-    memory: int = DEFAULT_MEMORY,
-) -> Counts:
-    """`count` over E_{u-1} and E_u, with the filter each query asks for."""
-    update = asked.update
-    n_old, n_cur = stream.entity_counts[update - 1] if update else 0, stream.entity_counts[update]
-    parts = [
-        (chosen, count(model, asked.select(chosen), known, n_old, n_cur, memory=memory))
-        for chosen, known in filter_parts(stream, asked, filter_prefix, filter_splits)
-    ]
-    return _join(parts, len(asked))
-
-
-def rank_update_with(
-    stream: Stream,
-    model: Model,
-    update: int,
-    *,
-    split: Split = Split.TEST,
-    sides: Sequence[Side] = SIDES,
-    ties: Ties = Ties.ID,
-    filter_prefix: FilterPrefix = FilterPrefix.CURRENT,
-    filter_splits: Sequence[Split] = SPLITS,
-    memory: int = DEFAULT_MEMORY,
-) -> tuple[Ranks, ...]:
-    """`rank_update` with every option; at the defaults it gives the same ranks."""
-    found = []
-    for side in sides:
-        asked = occurrences(stream, update, side, split)
-        counts = count_occurrences(
-            stream, model, asked, filter_prefix=filter_prefix, filter_splits=filter_splits, memory=memory
-        )
-        found.append(to_ranks(stream, asked, counts, ties))
-    return tuple(found)
-
-
-def to_ranks(stream: Stream, asked: Occurrences, counts: Counts, ties: Ties = Ties.ID) -> Ranks:
-    """Ranks of counted queries; a newcomer has no rank among the old, which is written as 0."""
-    old, cur = resolve(counts, ties)
-    n_old = stream.entity_counts[asked.update - 1] if asked.update else 0
-    return Ranks(asked, np.where(asked.answer < n_old, old, np.zeros_like(old)), cur)  # type: ignore[arg-type]
+UNIVERSES = {"A": False, "B": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,30 +53,21 @@ def set_ranks(
     *,
     split: Split = Split.TEST,
     sides: Sequence[Side] = SIDES,
-    ties: Ties = Ties.ID,
-    filter_prefix: FilterPrefix = FilterPrefix.INTRODUCED,
-    filter_splits: Sequence[Split] = SPLITS,
+    rules: Rules = FIELD,
     memory: int = DEFAULT_MEMORY,
 ) -> tuple[SetRanks, ...]:
-    """Protocols A and B for a model after `update`: one entry for each snapshot 0..update, sides pooled.
-
-    `filter_prefix=introduced` is what the field does; a true answer admitted later then counts as an error.
-    """
+    """Protocols A and B for a model after `update`: one entry for each snapshot 0..update, sides pooled."""
     found = []
-    n_cur = stream.entity_counts[update]
+    every = [occurrences(stream, update, side, split) for side in sides]
     for introduced in range(update + 1):
-        prefix = update if filter_prefix is FilterPrefix.CURRENT else introduced
-        known = EvaluationFilter.through(stream, prefix, filter_splits)
-        restricted: list[NDArray[Any]] = []
-        full: list[NDArray[Any]] = []
-        for side in sides:
-            asked = occurrences(stream, update, side, split)
-            asked = asked.select(asked.snapshot == introduced)
-            counts = count(model, asked, known, stream.entity_counts[introduced], n_cur, memory=memory)
-            old, cur = resolve(counts, ties)
-            restricted.append(old)
-            full.append(cur)
-        found.append(SetRanks(update, introduced, np.concatenate(restricted), np.concatenate(full)))
+        prefix = update if rules.filter_prefix is FilterPrefix.CURRENT else introduced
+        known = EvaluationFilter.through(stream, prefix, rules.filter_splits)
+        universes = stream.entity_counts[introduced], stream.entity_counts[update]
+        asked = [each.select(each.snapshot == introduced) for each in every]
+        counts = [count(model, each, known, universes, memory=memory) for each in asked]
+        ranks = [each.ranks(rules.ties) for each in counts]
+        restricted, full = (np.concatenate(part) for part in zip(*ranks, strict=True))
+        found.append(SetRanks(update, introduced, restricted, full))
     return tuple(found)
 
 
@@ -173,11 +76,158 @@ def weighted_mean(sets: Iterable[SetRanks], *, full: bool, metric: str = MRR) ->
     return measure(np.concatenate([each.full if full else each.restricted for each in sets]), metric)
 
 
-def _join(parts: Sequence[tuple[Ids, Counts]], n_queries: int) -> Counts:
-    columns = []
-    for field in fields(Counts):
-        column = np.zeros(n_queries, dtype=np.int64)
-        for chosen, counts in parts:
-            column[chosen] = getattr(counts, field.name)
-        columns.append(column)
-    return Counts(*columns)
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """`value[i, j]`, NaN where model i was not asked about set j; `size[j]` queries of set j."""
+
+    value: Floats
+    size: Ids
+
+    @property
+    def last(self) -> int:
+        return len(self.size) - 1
+
+    def at(self, model: int, introduced: int) -> float:
+        found = float(self.value[model, introduced])
+        if math.isnan(found):
+            raise EmptyCellError(
+                f"a[{model}, {introduced}] is undefined: update {model}'s model was not ranked on the "
+                f"test facts of snapshot {introduced}, or there are none. Rank it on them."
+            )
+        return found
+
+
+def retention(sets: Iterable[SetRanks], *, full: bool, metric: str = MRR) -> Retention:
+    """The table of protocol B (`full`) or A. Entries above the diagonal may be given: they are for FWT."""
+    chosen = tuple(sets)
+    if not chosen:
+        raise EmptyCellError("no test set was ranked, so there is nothing to tabulate.")
+    n = 1 + max(max(each.model, each.introduced) for each in chosen)
+    value = np.full((n, n), np.nan)
+    size = np.zeros(n, dtype=np.int64)
+    for each in chosen:
+        rank = each.full if full else each.restricted
+        size[each.introduced] = len(rank)
+        if len(rank):
+            value[each.model, each.introduced] = measure(rank, metric)
+    return Retention(value, size)
+
+
+def average_forgetting(table: Retention) -> float:
+    """ACF: relative change of each earlier set since it was learned, per update, weighted by set size.
+
+    With n the last update: sum over i < n of |T_i| / sum |T| * (a[n,i] - a[i,i]) / ((n - i) a[i,i]).
+    Negative means forgetting. On a full-universe table it holds drift and displacement together, on a
+    restricted one drift alone.
+    """
+    last = table.last
+    _needs_updates(table, "ACF")
+    total = int(table.size[:last].sum())
+    if not total:
+        raise EmptyCellError("ACF is undefined: no snapshot before the last one has test facts.")
+    terms = []
+    for learned in np.flatnonzero(table.size[:last]):
+        i = int(learned)
+        reached = table.at(i, i)
+        if reached == 0:
+            raise NonFiniteError(
+                f"ACF is undefined: the model reached 0 on snapshot {i}, which cannot shrink."
+            )
+        change = (table.at(last, i) - reached) / ((last - i) * reached)
+        terms.append(change * int(table.size[i]) / total)
+    return math.fsum(terms)
+
+
+def backward_transfer(table: Retention) -> float:
+    """BWT: mean over i < n of a[n,i] - a[i,i]."""
+    _needs_updates(table, "BWT")
+    last = table.last
+    return math.fsum(table.at(last, i) - table.at(i, i) for i in range(last)) / last
+
+
+def forward_transfer(table: Retention) -> float:
+    """FWT: mean over i >= 1 of a[i-1,i], the figure on set i before snapshot i is learned.
+
+    Defined only where a model has rows for entities it was not trained on (initialised newcomers).
+    """
+    _needs_updates(table, "FWT")
+    return math.fsum(table.at(i - 1, i) for i in range(1, table.last + 1)) / table.last
+
+
+def acquisition(table: Retention) -> float:
+    """Omega_new: a[i,i] over i >= 1, weighted by set size."""
+    _needs_updates(table, "Omega_new")
+    sizes = table.size[1:]
+    if not sizes.sum():
+        raise EmptyCellError("Omega_new is undefined: no snapshot after the base has test facts.")
+    terms = (table.at(int(i), int(i)) * int(table.size[i]) for i in 1 + np.flatnonzero(sizes))
+    return math.fsum(terms) / int(sizes.sum())
+
+
+def base_kept(table: Retention) -> float:
+    """Base: mean over i >= 1 of min(1, a[i,0] / a[0,0])."""
+    _needs_updates(table, "Base")
+    reached = table.at(0, 0)
+    if reached == 0:
+        raise NonFiniteError("Base is undefined: the base model reached 0 on its own test facts.")
+    return math.fsum(min(1.0, table.at(i, 0) / reached) for i in range(1, table.last + 1)) / table.last
+
+
+def new_learned(table: Retention) -> float:
+    """New: mean over i >= 1 of a[i,i], each snapshot weighing the same."""
+    _needs_updates(table, "New")
+    return math.fsum(table.at(i, i) for i in range(1, table.last + 1)) / table.last
+
+
+def _needs_updates(table: Retention, name: str) -> None:
+    if table.last < 1:
+        raise EmptyCellError(f"{name} is undefined: the table has no update after the base.")
+
+
+MEASURES: dict[str, Callable[[Retention], float]] = {
+    "ACF": average_forgetting,
+    "BWT": backward_transfer,
+    "Omega_new": acquisition,
+    "Base": base_kept,
+    "New": new_learned,
+}
+
+
+def published(
+    stream: Stream,
+    model_of: Callable[[int], Model],
+    updates: Sequence[int],
+    *,
+    split: Split = Split.TEST,
+    sides: Sequence[Side] = SIDES,
+    rules: Rules = FIELD,
+    memory: int = DEFAULT_MEMORY,
+) -> dict[str, Any]:
+    """Figures of the model after the last of `updates`; forgetting where they run from 0 without a gap."""
+    sets: list[SetRanks] = []
+    for update in updates:
+        model = model_of(update)
+        sets.extend(set_ranks(stream, model, update, split=split, sides=sides, rules=rules, memory=memory))
+    last = [each for each in sets if each.model == max(updates)]
+    found: dict[str, Any] = {"update": max(updates), "filter_prefix": rules.filter_prefix.value}
+    for name, full in UNIVERSES.items():
+        found[name] = {metric: weighted_mean(last, full=full, metric=metric) for metric in METRICS}
+    if len(updates) > 1 and list(updates) == list(range(len(updates))):
+        found["forgetting"] = {name: _measures(sets, full) for name, full in UNIVERSES.items()}
+    return found
+
+
+def _measures(sets: Sequence[SetRanks], full: bool) -> dict[str, dict[str, float | None]]:
+    """Measure -> metric -> value; null where it is undefined."""
+    tables = {metric: retention(sets, full=full, metric=metric) for metric in METRICS}
+    return {
+        name: {metric: _or_none(measure, table) for metric, table in tables.items()}
+        for name, measure in MEASURES.items()
+    }
+
+
+def _or_none(measure: Callable[[Retention], float], table: Retention) -> float | None:
+    try:
+        return measure(table)
+    except MeorError:
+        return None

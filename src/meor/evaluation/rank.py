@@ -1,38 +1,80 @@
-"""Both universes in one pass: exact filtered ranks, ties by admission id, bounded memory.
+"""Exact filtered ranks in both universes, in one pass and in bounded memory.
 
 Ids are admission order, so the old universe is `0..n_old-1`, the newcomers are `n_old..n_cur-1`, and
-`cur = old + newcomers ahead` holds by construction (Eq. rank-decomposition).
+`cur = old + newcomers ahead` holds by construction (Eq. rank-decomposition). Every rank is made here, from
+where the candidates stand relative to the answer (`tally`), and `plain_rank` says what it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
-from meor.backbone import Model
-from meor.evaluation.tally import query_rows, tally, wide_rows
-from meor.search.exact import exact_scores
+from meor.backbone.base import Model, ScoreFunction
+from meor.evaluation.tally import DEFAULT_MEMORY, tally
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream
-from meor.typing import SIDES, SPLITS, Ids, Role, Side, Split
+from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split, sides_of, splits_of
 
-DEFAULT_MEMORY = 2**30
+RankArray = NDArray[np.int64] | NDArray[np.float64]
+"""Ranks are integers; halves occur under the realistic tie rule only."""
+
+
+class Ties(StrEnum):
+    """Where an answer stands among candidates with exactly its score."""
+
+    ID = "id"  # lower id first (the paper's rule, the default)
+    OPTIMISTIC = "optimistic"  # before all of them
+    PESSIMISTIC = "pessimistic"  # after all of them
+    REALISTIC = "realistic"  # the mean of the two
+
+
+_AHEAD = {
+    Ties.ID: (1, 1, 0),
+    Ties.OPTIMISTIC: (1, 0, 0),
+    Ties.PESSIMISTIC: (1, 1, 1),
+    Ties.REALISTIC: (1, 0.5, 0.5),
+}
+"""How much a candidate counts that scores higher, equal with a smaller id, equal with a larger id."""
+
+
+class FilterPrefix(StrEnum):
+    """Which positives are removed before ranking."""
+
+    CURRENT = "current"  # those of every snapshot up to the update (the default)
+    INTRODUCED = "introduced"  # those of the snapshots up to the one that introduced the fact
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """Eligible candidates of each query by where they stand; before and after break ties by id."""
+class Rules:
+    """How queries are ranked; names are accepted. The defaults are the paper's."""
 
-    greater_old: Ids
-    tied_before_old: Ids
-    tied_after_old: Ids
-    greater_new: Ids
-    tied_before_new: Ids
-    tied_after_new: Ids
+    ties: Ties = Ties.ID
+    filter_prefix: FilterPrefix = FilterPrefix.CURRENT
+    filter_splits: tuple[Split, ...] = SPLITS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ties", Ties(self.ties))
+        object.__setattr__(self, "filter_prefix", FilterPrefix(self.filter_prefix))
+        object.__setattr__(self, "filter_splits", splits_of(self.filter_splits))
+
+    def filters(self, stream: Stream, asked: Occurrences) -> Iterator[tuple[Ids, EvaluationFilter]]:
+        """The queries that share a filter, and that filter."""
+        if self.filter_prefix is FilterPrefix.CURRENT:
+            yield np.arange(len(asked)), EvaluationFilter.through(stream, asked.update, self.filter_splits)
+            return
+        for snapshot in np.unique(asked.snapshot):
+            chosen = np.flatnonzero(asked.snapshot == snapshot)
+            yield chosen, EvaluationFilter.through(stream, int(snapshot), self.filter_splits)
+
+
+PAPER = Rules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,56 +88,105 @@ class Ranks:
     def __len__(self) -> int:
         return len(self.cur)
 
+    def select(self, chosen: NDArray[np.bool_] | Ids) -> Ranks:
+        """The ranks of some queries, by mask or by row."""
+        return Ranks(self.occurrences.select(chosen), self.old[chosen], self.cur[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """[Q, 3] eligible candidates that score higher, equal with a smaller id, equal with a larger id."""
+
+    old: Ids  # among the old entities
+    new: Ids  # among the newcomers
+
+    def ranks(self, ties: Ties = Ties.ID) -> tuple[RankArray, RankArray]:
+        """Old and current rank under a tie rule. Integers, but for the realistic rule's halves."""
+        counted = np.array(_AHEAD[ties])
+        old = 1 + self.old @ counted
+        return old, old + self.new @ counted
+
+    def of(self, asked: Occurrences, n_old: int, ties: Ties = Ties.ID) -> Ranks:
+        """A newcomer has no rank among the old, which is written as 0."""
+        old, cur = self.ranks(ties)
+        return Ranks(asked, np.where(asked.answer < n_old, old, np.zeros_like(old)), cur)  # type: ignore[arg-type]
+
+
+def plain_rank(score_QE: Floats, answer_Q: Ids, left_out_QE: NDArray[np.bool_], universe: int) -> Ids:
+    """What a rank is (ties by id): the reference that tests compare `rank` with."""
+    own_Q1 = np.take_along_axis(score_QE, answer_Q[:, None], 1)
+    before_QE = np.arange(score_QE.shape[1]) < answer_Q[:, None]
+    ahead_QE = (score_QE > own_Q1) | ((score_QE == own_Q1) & before_QE)
+    return np.asarray(1 + (ahead_QE & ~left_out_QE)[:, :universe].sum(1))
+
 
 def count(
     model: Model,
     asked: Occurrences,
     known: EvaluationFilter,
-    n_old: int,
-    n_cur: int,
+    universes: tuple[int, int],
     *,
     memory: int = DEFAULT_MEMORY,
     screen: bool = True,
 ) -> Counts:
     """Where the candidates of E_u stand relative to each answer, old entities and newcomers apart."""
-    ranges = (0, n_old), (n_old, n_cur)
-    found = tally(model, asked, known, ranges, n_cur, memory, screen)
-    return Counts(*found[0].T, *found[1].T)
+    n_old, n_cur = universes
+    return Counts(*tally(model, asked, known, ((0, n_old), (n_old, n_cur)), n_cur, memory, screen))
 
 
 def rank(
     model: Model,
     asked: Occurrences,
     known: EvaluationFilter,
-    n_old: int,
-    n_cur: int,
+    universes: tuple[int, int],
     *,
+    ties: Ties = Ties.ID,
     memory: int = DEFAULT_MEMORY,
     screen: bool = True,
 ) -> Ranks:
-    """The paper's ranks: a candidate precedes the answer if it scores higher, or equal with a smaller id."""
-    counts = count(model, asked, known, n_old, n_cur, memory=memory, screen=screen)
-    old = 1 + counts.greater_old + counts.tied_before_old
-    cur = old + counts.greater_new + counts.tied_before_new
-    return Ranks(asked, np.where(asked.answer < n_old, old, 0), cur)
+    """Ranks among the first `universes[0]` and the first `universes[1]` entities: `plain_rank`, fast."""
+    counts = count(model, asked, known, universes, memory=memory, screen=screen)
+    return counts.of(asked, universes[0], ties)
+
+
+def count_update(
+    stream: Stream, model: Model, asked: Occurrences, rules: Rules = PAPER, memory: int = DEFAULT_MEMORY
+) -> Counts:
+    """`count` over E_{u-1} and E_u, with the filter each query asks for."""
+    counts = Counts(*np.zeros((2, len(asked), 3), np.int64))
+    for chosen, known in rules.filters(stream, asked):
+        part = count(model, asked.select(chosen), known, universes_of(stream, asked.update), memory=memory)
+        counts.old[chosen], counts.new[chosen] = part.old, part.new
+    return counts
 
 
 def rank_update(
     stream: Stream,
-    model: Model,
+    model: Model | ScoreFunction,
     update: int,
     *,
-    split: Split = Split.TEST,
-    sides: Sequence[Side] = SIDES,
-    memory: int = DEFAULT_MEMORY,
-    filter_splits: Iterable[Split] = SPLITS,
+    split: Split | str = Split.TEST,
+    sides: Sequence[Side | str] | str = SIDES,
+    rules: Rules = PAPER,
     sample: int = ALL,
+    memory: int = DEFAULT_MEMORY,
 ) -> tuple[Ranks, ...]:
-    """Ranks of every query of a split (or of a sample) after an update, one `Ranks` a side."""
-    known = EvaluationFilter.through(stream, update, filter_splits)
-    n_old, n_cur = _universes(stream, update)
-    asked = (occurrences(stream, update, side, split, sample=sample) for side in sides)
-    return tuple(rank(model, each, known, n_old, n_cur, memory=memory) for each in asked)
+    """Ranks of every query of a split (or of a sample) after an update, one `Ranks` per side.
+
+    Any score function will do in place of a model; it is called as `Model.score` is.
+    """
+    model, (n_old, _) = as_model(stream, model), universes_of(stream, update)
+    found = []
+    for side in sides_of(sides):
+        asked = occurrences(stream, update, side, Split(split), sample=sample)
+        found.append(count_update(stream, model, asked, rules, memory).of(asked, n_old, rules.ties))
+    return tuple(found)
+
+
+def as_model(stream: Stream, given: Model | ScoreFunction) -> Model:
+    if isinstance(given, Model):
+        return given
+    return Model.of_function(given, len(stream.entities), len(stream.relations))
 
 
 def rank_update_incrementally(
@@ -111,56 +202,32 @@ def rank_update_incrementally(
 ) -> tuple[Ranks, ...]:
     """`rank_update` for a model whose old rows did not move: only newcomers are scored for old queries.
 
-    The old universe of this update is the current one of the last, so the old rank of a historical query
-    is its last current rank, less the candidates that this update's facts have turned into known answers.
+    The old universe of this update is the current one of the last, so the old rank of a historical query is
+    its last current rank; unless a new fact between old entities, of which there are few, has turned one of
+    its candidates into a known answer.
     """
     chosen = tuple(filter_splits)
     known = EvaluationFilter.through(stream, update, chosen)
-    n_old, n_cur = _universes(stream, update)
+    n_old, n_cur = universes_of(stream, update)
     now = stream.snapshots[update].facts(chosen)
-    # Only a new fact between old entities takes an old candidate out of an old query: there are few.
     settled = now[(now[:, 0] < n_old) & (now[:, 2] < n_old)]
     fresh = EvaluationFilter.from_facts(settled, len(stream.relations))
-    before = EvaluationFilter.through(stream, update - 1, chosen)
     found: list[Ranks] = []
     for last in previous:
         asked = occurrences(stream, update, last.occurrences.side, split, sample=sample)
-        historical = asked.role == Role.HISTORICAL
-        old_part = asked.select(historical)
-        newcomers = tally(model, old_part, known, ((n_old, n_cur),), n_cur, memory, True)[0]
-        newly_known = _ahead_and_newly_known(model, old_part, fresh, before, n_old)
-        old = last.cur - newly_known
-        cur = old + newcomers[:, 0] + newcomers[:, 1]
-        new_part = rank(model, asked.select(~historical), known, n_old, n_cur, memory=memory)
+        start, end = fresh.on(asked.side).bounds(asked.anchor, asked.relation)
+        carried = (asked.role == Role.HISTORICAL) & (start == end)
+        (newcomers,) = tally(model, asked.select(carried), known, ((n_old, n_cur),), n_cur, memory)
+        anew = rank(model, asked.select(~carried), known, (n_old, n_cur), memory=memory)
+        ranks = Ranks(asked, np.zeros(len(asked), np.int64), np.zeros(len(asked), np.int64))
+        ranks.old[~carried], ranks.cur[~carried] = anew.old, anew.cur
         # Historical facts come first by construction: oldest snapshot first.
-        found.append(Ranks(asked, np.concatenate([old, new_part.old]), np.concatenate([cur, new_part.cur])))
+        ranks.old[carried] = last.cur[carried[: len(last)]]
+        ranks.cur[carried] = ranks.old[carried] + newcomers @ np.array(_AHEAD[Ties.ID])
+        found.append(ranks)
     return tuple(found)
 
 
-def _ahead_and_newly_known(
-    model: Model, asked: Occurrences, fresh: EvaluationFilter, before: EvaluationFilter, n_old: int
-) -> Ids:
-    """For each query: old candidates ahead of the answer that only this update's facts make known answers."""
-    gone = np.zeros(len(asked), np.int64)
-    start, end = fresh.on(asked.side).bounds(asked.anchor, asked.relation)
-    affected = np.flatnonzero(end > start)
-    if not len(affected):
-        return gone
-    answers = fresh.on(asked.side).answer
-    pairs = [(q, candidate) for q in affected for candidate in answers[start[q] : end[q]]]
-    of, candidate = (np.array(part, np.int64) for part in zip(*pairs, strict=True))
-    earlier_start, earlier_end = before.on(asked.side).bounds(asked.anchor[of], asked.relation[of])
-    earlier = before.on(asked.side).answer
-    known = [candidate[i] in earlier[earlier_start[i] : earlier_end[i]] for i in range(len(of))]
-    chosen = ~np.array(known) & (candidate != asked.answer[of])
-    of, candidate = of[chosen], candidate[chosen]
-    entity, query = wide_rows(model, slice(0, n_old)), query_rows(model, asked.select(of))
-    score = exact_scores(model.backbone.scoring, query, entity, candidate)
-    own = exact_scores(model.backbone.scoring, query, entity, asked.answer[of])
-    ahead = (score > own) | ((score == own) & (candidate < asked.answer[of]))
-    np.add.at(gone, of[ahead], 1)
-    return gone
-
-
-def _universes(stream: Stream, update: int) -> tuple[int, int]:
+def universes_of(stream: Stream, update: int) -> tuple[int, int]:
+    """How many entities E_{u-1} and E_u hold."""
     return (stream.entity_counts[update - 1] if update else 0), stream.entity_counts[update]

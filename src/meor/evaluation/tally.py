@@ -8,21 +8,72 @@ the whole of them would take twice the memory of the file they come from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from meor.backbone import Model
-from meor.errors import NonFiniteError
-from meor.evaluation.budget import TILE_BYTES, RankingPlan
+from meor.backbone.base import Model
+from meor.errors import MemoryBudgetError, NonFiniteError
 from meor.search.counting import count_range
 from meor.search.exact import exact_scores
 from meor.search.queries import Known, Queries
-from meor.search.screen import Candidates
+from meor.search.screen import TILE_CANDIDATES, TILE_QUERIES, Candidates
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
 from meor.typing import Floats, Ids
+
+DEFAULT_MEMORY: Final = 2**30
+SMALLEST_BLOCK: Final = 64  # queries
+LARGEST_BLOCK: Final = 8192
+SMALLEST_TILE: Final = 1024  # rows
+TILE_BYTES: Final = 2**24  # of widened rows: more of them at a time would not be faster
+
+
+@dataclass(frozen=True, slots=True)
+class RankingPlan:
+    """How many queries and how many candidates are looked at together, so that ranking keeps to a budget.
+
+    Rows stored in float64 are prepared once if the budget allows it. Narrower rows are widened a tile at a
+    time: the whole of them would take twice the memory of the file they come from.
+    """
+
+    queries: int
+    rows: int
+    width: int
+    widened: bool  # rows are stored narrower than float64
+    candidates: int
+
+    @classmethod
+    def within(cls, memory: int, candidates: int, width: int, *, widened: bool = False) -> RankingPlan:
+        """The largest plan; a `MemoryBudgetError` before anything is allocated if there is none."""
+
+        def plan(queries: int, rows: int) -> RankingPlan:
+            return cls(queries, rows, width, widened, candidates)
+
+        query, row = (plan(*unit).bytes - plan(0, 0).bytes for unit in ((1, 0), (0, 1)))
+        whole = (memory - plan(0, candidates).bytes) // query
+        if not widened and whole >= SMALLEST_BLOCK:
+            return plan(min(whole, LARGEST_BLOCK), max(candidates, 1))
+        smallest = plan(SMALLEST_BLOCK, min(SMALLEST_TILE, candidates))
+        if smallest.bytes > memory:
+            raise MemoryBudgetError(
+                f"A budget of {memory:,} bytes is too small: ranking {candidates:,} candidates of width "
+                f"{width} needs {smallest.bytes:,}. Raise --memory."
+            )
+        room = memory - plan(SMALLEST_BLOCK, 0).bytes
+        rows = min(max(min(room // 2, TILE_BYTES) // row, smallest.rows, 1), max(candidates, 1))
+        return plan(min((memory - plan(0, rows).bytes) // query, LARGEST_BLOCK), rows)
+
+    @property
+    def bytes(self) -> int:
+        """What ranking takes beside the model: screened (and widened) rows, a tile of scores, queries."""
+        row = max(self.width, 1) * (8 + 4 if self.widened else 4)
+        query = self.width * (8 + 8 + 4 + 8) + 256  # rows gathered, query, its float32 copy, bookkeeping
+        scores = 4 * TILE_QUERIES * min(TILE_CANDIDATES, self.candidates)
+        return scores + self.rows * row + self.queries * query
 
 
 def tally(
@@ -32,24 +83,19 @@ def tally(
     ranges: Sequence[tuple[int, int]],
     n_cur: int,
     memory: int,
-    screen: bool,
+    screen: bool = True,
 ) -> list[NDArray[np.int64]]:
     """[Q, 3] tallies for each candidate range."""
     widened = model.entity.dtype is not torch.float64
     plan = RankingPlan.within(memory, n_cur, model.entity.shape[1], widened=widened)
     _require_finite_rows(model, n_cur, asked)
-    scoring = model.backbone.scoring
     tallies = [np.zeros((len(asked), 3), np.int64) for _ in ranges]
-    start, end = known.on(asked.side).bounds(asked.anchor, asked.relation)
     whole = list(_tiles(model, ranges, n_cur, plan.rows, screen)) if plan.rows >= n_cur else None
     for first in range(0, len(asked), plan.queries):
         part = slice(first, first + plan.queries)
         some = asked.select(np.arange(first, min(first + plan.queries, len(asked))))
-        row = query_rows(model, some)
-        threshold = exact_scores(scoring, row, wide_rows(model, some.answer), np.arange(len(some)))
-        _require_finite(np.isfinite(threshold), some)
-        of = Known(start[part], end[part], known.on(asked.side).answer)
-        queries = Queries.prepare(scoring, row, some.answer, of, threshold)
+        queries = queries_of(model, some, known)
+        _require_finite(np.isfinite(queries.threshold), some)
         for begin, candidates in whole or _tiles(model, ranges, n_cur, plan.rows, screen):
             here = queries.counted_from(begin)
             for found, (low, high) in zip(tallies, ranges, strict=True):
@@ -67,9 +113,14 @@ def wide_rows(model: Model, ids: slice | Ids) -> Floats:
     return np.ascontiguousarray(chosen.detach().cpu().numpy(), dtype=np.float64)
 
 
-def query_rows(model: Model, asked: Occurrences) -> Floats:
+def queries_of(model: Model, asked: Occurrences, known: EvaluationFilter, *, coarse: bool = False) -> Queries:
+    """Queries with their known answers, each asking for the exact score of its answer."""
+    scoring, index = model.backbone.scoring, known.on(asked.side)
     query = model.query_array(asked.anchor, asked.relation, asked.side)
-    return np.ascontiguousarray(query, dtype=np.float64)
+    row = np.ascontiguousarray(query, dtype=np.float64)
+    threshold = exact_scores(scoring, row, wide_rows(model, asked.answer), np.arange(len(asked)))
+    of = Known(*index.bounds(asked.anchor, asked.relation), index.answer)
+    return Queries.prepare(scoring, row, asked.answer, of, threshold, coarse=coarse)
 
 
 def tile_slices(model: Model, begin: int, end: int) -> Iterator[slice]:

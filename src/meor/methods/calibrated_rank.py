@@ -17,9 +17,10 @@ from meor.backbone.base import GAMMA, Geometry, Model
 from meor.compiled import kernel
 from meor.errors import NonFiniteError
 from meor.evaluation.rank import Ranks
+from meor.evaluation.tally import queries_of, wide_rows
 from meor.search.counting import count_range
 from meor.search.exact import tiles
-from meor.search.queries import Known, Queries
+from meor.search.queries import Queries
 from meor.search.screen import Candidates
 from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences
@@ -51,9 +52,7 @@ class Universe:
 
     @classmethod
     def of(cls, model: Model, entity_counts: tuple[int, ...], known: EvaluationFilter) -> Universe:
-        rows = np.ascontiguousarray(
-            model.entity[: entity_counts[-1]].detach().cpu().numpy(), dtype=np.float64
-        )
+        rows = wide_rows(model, slice(0, entity_counts[-1]))
         if not np.isfinite(rows).all():
             raise NonFiniteError(
                 "An entity row is not finite, so nothing can be ranked. Look at the weights."
@@ -84,11 +83,7 @@ class Universe:
         return score
 
     def queries(self, asked: Occurrences) -> Queries:
-        """Queries with their known answers, each asking for the exact score of its answer."""
-        row = self.model.query_array(asked.anchor, asked.relation, asked.side)
-        index = self.known.on(asked.side)
-        known = Known(*index.bounds(asked.anchor, asked.relation), index.answer)
-        return Queries.for_answers(self.candidates, row, asked.answer, known)
+        return queries_of(self.model, asked, self.known)
 
     def threshold(
         self, own_alpha: Floats, own_offset: Floats, alpha: Floats, offset: Floats, answer_score: Floats

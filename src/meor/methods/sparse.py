@@ -243,9 +243,7 @@ def _add_by_autograd(
     of = np.repeat(np.arange(len(slope)), np.diff(pressed.start))
     pull = slope[of] * pressed.weight
     at = np.flatnonzero(pull)
-    size = max(1, TILE_NUMBERS // rows.shape[1])
-    for first in range(0, len(at), size):
-        part = at[first : first + size]
+    for part in np.array_split(at, 1 + len(at) * rows.shape[1] // TILE_NUMBERS):
         column = torch.from_numpy(pressed.column[part])
         with torch.enable_grad():
             own = rows[column].detach().requires_grad_()

@@ -11,8 +11,7 @@ import numpy as np
 from meor.evaluation.audit import Newcomer
 from meor.evaluation.blame import blame, name_newcomers
 from meor.evaluation.displacement import Displaced, displaced_at
-from meor.evaluation.endpoints import select
-from meor.evaluation.rank import Ranks
+from meor.evaluation.rank import Ranks, Rules
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.typing import Floats, Role, Split
@@ -22,11 +21,11 @@ CHARGED = 40_000
 
 
 def named(view: RunView, stream: Stream, found: Sequence[Displaced]) -> tuple[Displaced, ...]:
-    splits = _filter_splits(view)
+    rules = _rules(view)
     named = list(found)
     for update in sorted({each.update for each in found}):
         place = [index for index, each in enumerate(found) if each.update == update]
-        told = name_newcomers(stream, view.model(update), [found[i] for i in place], filter_splits=splits)
+        told = name_newcomers(stream, view.model(update), [found[i] for i in place], rules=rules)
         for index, each in zip(place, told, strict=True):
             named[index] = each
     return tuple(named)
@@ -64,13 +63,13 @@ def culprits(
     found: dict[int, Culprit] = {}
     charged = 0
     for each, mine in zip(ranks, lost, strict=True):
-        chosen = select(each, (mine > 0) & (mine >= least))
+        chosen = each.select((mine > 0) & (mine >= least))
         charged += len(chosen.cur)
         told = blame(
             stream,
             view.model(each.occurrences.update),
             chosen,
-            filter_splits=_filter_splits(view),
+            rules=_rules(view),
         )
         for index in np.flatnonzero(told.displaced):
             entity = told.first + int(index)
@@ -98,5 +97,5 @@ def _lost(ranks: Ranks) -> Floats:
     return np.asarray(1 / old - 1 / ranks.cur)
 
 
-def _filter_splits(view: RunView) -> tuple[Split, ...]:
-    return tuple(Split(name) for name in view.config.evaluation.filter_splits)
+def _rules(view: RunView) -> Rules:
+    return Rules(filter_splits=tuple(Split(name) for name in view.config.evaluation.filter_splits))

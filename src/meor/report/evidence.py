@@ -11,7 +11,7 @@ import numpy as np
 
 from meor.errors import MeorError
 from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
-from meor.evaluation.overall import by_update
+from meor.evaluation.endpoints import by_update
 from meor.evaluation.rank import Ranks
 from meor.methods import METHODS
 from meor.report.culprits import Culprit, culprits, named, varied

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from meor.escape import LONGEST, clipped, shell, visible
-from meor.evaluation.overall import Overall, overall
+from meor.evaluation.endpoints import Overall, overall
 from meor.report import parts, tables
 from meor.report.drawn import drawn
 from meor.report.evidence import entity_counts, losses

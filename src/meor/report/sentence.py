@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meor.evaluation.overall import MARK
+from meor.evaluation.endpoints import MARK
 from meor.methods import NONE
 from meor.methods.calibration_grid import MARGIN
 from meor.report.run_page import shown_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from meor.evaluation.overall import MARK
+from meor.evaluation.endpoints import MARK
 from meor.methods import METHODS
 from meor.methods.calibration_grid import MARGIN
 from meor.report import figures, study_tables

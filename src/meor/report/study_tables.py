@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from meor.evaluation.overall import MARK
+from meor.evaluation.endpoints import MARK
 from meor.report.page import Cell, Column, Table
 from meor.report.words import (
     ABSENT,

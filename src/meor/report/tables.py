@@ -8,7 +8,7 @@ from typing import Any
 
 from meor.evaluation.displacement import Displaced, Tally
 from meor.evaluation.displacement import Table as TallyTable
-from meor.evaluation.overall import Overall, by_update, note, overall
+from meor.evaluation.endpoints import Overall, by_update, note, overall
 from meor.report.evidence import Evidence
 from meor.report.page import Cell, Column, Table
 from meor.report.record import Summary

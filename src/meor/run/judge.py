@@ -9,7 +9,7 @@ import numpy as np
 
 from meor.backbone import Model
 from meor.evaluation.endpoints import cell_keys, endpoints, measure, to_json
-from meor.evaluation.rank import Ranks, rank_update, rank_update_incrementally
+from meor.evaluation.rank import Ranks, Rules, rank_update, rank_update_incrementally
 from meor.evaluation.ranks_file import read_ranks
 from meor.run.config import Config
 from meor.run.folder import RunFolder
@@ -42,7 +42,7 @@ class Judge:
             0,
             split=Split.VALID,
             memory=self.memory,
-            filter_splits=self.selection_filter,
+            rules=Rules(filter_splits=tuple(self.selection_filter)),
         )
         return measure(np.concatenate([each.cur for each in ranks]))
 
@@ -91,7 +91,7 @@ class Judge:
             split=split,
             sides=self.sides,
             memory=self.memory,
-            filter_splits=self.filter_splits,
+            rules=Rules(filter_splits=tuple(self.filter_splits)),
             sample=self.sample,
         )
 

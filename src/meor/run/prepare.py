@@ -159,7 +159,7 @@ def _try_memory(config: Config, stream: Stream, memory: int) -> None:
     model = Model(backbone, torch.zeros(n, width, dtype=dtype_of(config)), torch.zeros(m, width))
     nothing = np.empty((0, 3), dtype=np.int64)
     asked = Occurrences(0, Side.TAIL, nothing, nothing[:, 0], nothing[:, 0].astype(np.int8))
-    rank(model, asked, EvaluationFilter.from_facts(nothing, m), n, n, memory=memory)
+    rank(model, asked, EvaluationFilter.from_facts(nothing, m), (n, n), memory=memory)
 
 
 NAMED = 5

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from meor.errors import ConfigError, Interrupted, MeorError, NonFiniteError, RunError, is_interrupt
-from meor.evaluation.overall import note, overall
+from meor.evaluation.endpoints import note, overall
 from meor.methods import NONE
 from meor.methods.coefficient import (
     MULTIPLES,

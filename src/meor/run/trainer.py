@@ -9,7 +9,7 @@ from typing import Any
 
 from meor.backbone import Model
 from meor.errors import RunError
-from meor.evaluation.rank import DEFAULT_MEMORY
+from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.methods.penalty import Penalty
 from meor.run.checkpoint import Checkpoint
 from meor.run.folder import RunFolder

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from meor.backbone.base import Scoring
-from meor.search.exact import Array, exact_scores
+from meor.search.exact import Array
 from meor.search.screen import Candidates, Coarse
 from meor.typing import Floats, Ids
 
@@ -67,12 +67,6 @@ class Queries:
         place = np.arange(len(made.row))
         needed = np.full(len(made.row), np.nan) if threshold is None else threshold
         return cls(made.row, place, needed, answer, known, screened, made.size)
-
-    @classmethod
-    def for_answers(cls, candidates: Candidates, row: Array, answer: Ids, known: Known) -> Queries:
-        """Queries whose threshold is the exact score of their answer, a row of the candidates."""
-        queries = cls.prepare(candidates.scoring, row, answer, known)
-        return queries.asking(exact_scores(candidates.scoring, queries.row, candidates.row, answer))
 
     def asking(self, threshold: Floats) -> Queries:
         """The same queries with another score to beat."""

@@ -13,8 +13,8 @@ from typing import Any
 from filelock import FileLock
 
 from meor.errors import MeorError, StudyError, is_interrupt
-from meor.evaluation.overall import overall
-from meor.evaluation.rank import DEFAULT_MEMORY
+from meor.evaluation.endpoints import overall
+from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.methods import NONE, is_penalized
 from meor.run.config import Config
 from meor.run.layout import is_run

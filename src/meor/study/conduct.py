@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import MeorError, StudyError
-from meor.evaluation.rank import DEFAULT_MEMORY
+from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.methods import NONE, method_label
 from meor.methods.coefficient import end_of_grid
 from meor.storage.disk import Disk, commit_file

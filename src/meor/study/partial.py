@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from meor.evaluation.overall import MARK
+from meor.evaluation.endpoints import MARK
 from meor.study.rows import ENDPOINTS, Group, Row
 from meor.study.table import StudyTable
 

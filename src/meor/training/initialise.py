@@ -156,6 +156,11 @@ def _predictions(base: Model, update: Update) -> Iterator[tuple[Ids, Floats]]:
         for begin in range(0, len(facts), FACT_BLOCK):
             block = facts[begin : begin + FACT_BLOCK]
             predicted = base.query_array(block[:, side.anchor_column], block[:, 1], side)
+            if predicted.shape[1] != base.entity.shape[1]:
+                raise ConfigError(
+                    f"a query row of {base.backbone.name} is no position of a newcomer: it has another width",
+                    remedy="Choose base or matched for refine.newcomer_init",
+                )
             yield block[:, side.answer_column] - update.n_old, predicted.astype(np.float64)
 
 

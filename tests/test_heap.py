@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from meor.errors import InputError
-from meor.evaluation.budget import parse_bytes
+from meor.heap import parse_bytes
 
 
 @pytest.mark.parametrize(
