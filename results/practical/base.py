@@ -23,12 +23,12 @@ import numpy as np
 import torch
 
 from meor.backbone import BACKBONES, Model
+from meor.compiled import set_threads
 from meor.evaluation.endpoints import measure
 from meor.evaluation.rank import rank_update
 from meor.hosts.replay import Replay
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
-from meor.threads import set_threads
 from meor.training.base import Plan, Update
 from meor.training.initialise import base_model
 from meor.training.refine import Training, refine

@@ -13,10 +13,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from meor.backbone import BACKBONES, Backbone, Model
+from meor.compiled import set_threads
 from meor.errors import ConfigError, MeorError, NonFiniteError, RunError
 from meor.hosts.replay import Replay
 from meor.stream.snapshot import Stream
-from meor.threads import set_threads
 from meor.training.base import Plan, Update
 from meor.training.buffer import draw_buffer
 from meor.training.initialise import base_model, grow

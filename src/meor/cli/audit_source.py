@@ -9,8 +9,8 @@ from typing import Any
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
+from meor.evaluation.budget import give_memory_back
 from meor.evaluation.external import load_external
-from meor.heap import give_memory_back
 from meor.methods import METHODS
 from meor.run.config import Config
 from meor.run.layout import MODEL, VOCABULARY, update_name

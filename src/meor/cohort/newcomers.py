@@ -13,14 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.cohort.draw import Drawn
-from meor.cohort.philox import below, block, key_words, occurrence_key
-from meor.compiled import kernel
+from meor.cohort.draw import Drawn, below, block, key_words, occurrence_key
+from meor.compiled import kernel, share
 from meor.errors import InputError
 from meor.random import Address
 from meor.stream.answers import TrainAnswers
 from meor.stream.snapshot import Stream
-from meor.threads import share
 from meor.typing import SIDES, Facts, Ids, Side
 
 SCALE_SAMPLE = 256

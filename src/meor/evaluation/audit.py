@@ -11,11 +11,11 @@ import numpy as np
 from meor.backbone.base import Model
 from meor.evaluation import groups as grouping
 from meor.evaluation.blame import Blame, blame, name_newcomers
+from meor.evaluation.budget import give_memory_back
 from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
 from meor.evaluation.endpoints import Endpoint, Undefined, cell_keys, endpoints
 from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, to_ranks
 from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
-from meor.heap import give_memory_back
 from meor.stream.occurrence import occurrences
 from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream

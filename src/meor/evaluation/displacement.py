@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meor.cohort.matching import degree_bins
 from meor.evaluation.rank import Ranks
 from meor.stream.snapshot import Stream
-from meor.stream.structure import degree_bins
 from meor.typing import Floats, Ids, Role, Side, Split
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry, Model
 from meor.cohort.newcomers import SCALE_SAMPLE, build_cohort
+from meor.compiled import share
 from meor.evaluation.rank import Ranks
 from meor.methods.calibrated_rank import Affine, Universe, calibrated_ranks, cohort_counts, counts_under
 from meor.methods.calibration_grid import GRID, LEVELS, Fit, Tried, choose, grid_at
@@ -26,7 +27,6 @@ from meor.stream.answers import EvaluationFilter
 from meor.stream.occurrence import Occurrences, occurrences
 from meor.stream.sample import ALL
 from meor.stream.snapshot import Stream
-from meor.threads import share
 from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
 
 SCALE_LEVELS: Final = ("relation", "side", "update", "none")

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from meor.backbone.base import Backbone, Geometry
 from meor.cohort.newcomers import Cohort
+from meor.compiled import share
 from meor.methods.comparison import Comparison, require_finite
 from meor.methods.kernels import exact_columns, reference_pressures
 from meor.methods.scale import Scale, scales
@@ -22,7 +23,6 @@ from meor.search.clumps import Clumps
 from meor.search.outrankers import outrankers
 from meor.search.queries import Known, Queries
 from meor.search.screen import Candidates, exact_scores
-from meor.threads import share
 from meor.typing import SIDES, Floats, Ids
 
 

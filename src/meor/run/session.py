@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from meor.compiled import set_threads
 from meor.errors import Interrupted, MeorError, RunError, is_interrupt
 from meor.run.config import Config
 from meor.run.folder import RunFolder, make_free
@@ -23,7 +24,6 @@ from meor.run.watch import Watcher
 from meor.storage.disk import Disk
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
-from meor.threads import set_threads
 
 
 def start(

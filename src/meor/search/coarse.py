@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from meor.compiled import fast_kernel, kernel
-from meor.threads import share
+from meor.compiled import fast_kernel, kernel, share
 
 Array = NDArray[Any]
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry
-from meor.compiled import fast_kernel, kernel
+from meor.compiled import fast_kernel, kernel, share
 from meor.search.queries import Queries
 from meor.search.screen import (
     LANES,
@@ -27,7 +27,6 @@ from meor.search.screen import (
     exact,
     is_known,
 )
-from meor.threads import share
 from meor.typing import Ids
 
 GREATER, TIED_BEFORE, TIED_AFTER = 0, 1, 2

@@ -16,11 +16,10 @@ import numpy as np
 import torch
 
 from meor.backbone.base import Geometry
-from meor.compiled import fast_kernel, kernel
+from meor.compiled import fast_kernel, kernel, share
 from meor.search.coarse import Coarse, coarse_products
 from meor.search.queries import Queries
 from meor.search.screen import LANES, Array, Candidates, band, exact, is_known, narrow_towards
-from meor.threads import share
 from meor.typing import Floats, Ids
 
 TILE_BYTES = 2**25

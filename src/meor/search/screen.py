@@ -24,9 +24,8 @@ import torch
 from numpy.typing import NDArray
 
 from meor.backbone.base import Geometry
-from meor.compiled import fast_kernel, kernel
+from meor.compiled import fast_kernel, kernel, share
 from meor.search.coarse import Coarse, fits_bytes
-from meor.threads import share
 from meor.typing import Floats, Ids
 
 Array = NDArray[Any]

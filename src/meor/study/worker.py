@@ -10,7 +10,7 @@ import time
 from functools import cache
 from typing import Any
 
-from meor.heap import c_library, give_memory_back
+from meor.evaluation.budget import c_library, give_memory_back
 from meor.storage.parquet import byte_budget
 from meor.study.cell import Outcome, Task, run_cell
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from meor.threads import share
+from meor.compiled import share
 from meor.training.kernels import adam_rows
 
 

@@ -20,8 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.compiled import fast_kernel, kernel
-from meor.threads import share
+from meor.compiled import fast_kernel, kernel, share
 
 COMPLEX: Final = 0
 PRODUCT: Final = 1
