@@ -19,7 +19,7 @@ from tests.hostile import component, label, unseen
 from meor import escape
 from meor.cli import progress, study_progress
 from meor.storage.yaml_file import to_yaml
-from meor.stream.readers import read_stream
+from meor.stream.files import read_stream
 from meor.study.cell import Outcome
 from meor.study.pairing import Cell
 

@@ -26,8 +26,8 @@ from meor.run.layout import vocabulary_bytes
 from meor.run.session import start
 from meor.run.view import RunView
 from meor.storage.disk import sha256_of
+from meor.stream.files import write_stream
 from meor.stream.registry import open_stream
-from meor.stream.writer import write_stream
 from meor.typing import Side, Split
 
 

@@ -18,7 +18,7 @@ from meor.methods.records import penalty_records
 from meor.run.prepare import buffer_of
 from meor.run.records_file import comparison_of, records_bytes, records_table
 from meor.run.view import RunView
-from meor.stream.writer import write_stream
+from meor.stream.files import write_stream
 from meor.typing import Side
 
 SETS = [part for text in SETTINGS for part in ("--set", text)]

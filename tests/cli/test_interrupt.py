@@ -19,7 +19,7 @@ from meor.errors import Interrupted, RunError, is_interrupt
 from meor.hosts import replay
 from meor.run.layout import is_run
 from meor.run.session import start
-from meor.stream.writer import write_stream
+from meor.stream.files import write_stream
 from meor.study import cell
 from meor.study.pairing import replay_cells
 

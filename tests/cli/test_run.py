@@ -16,7 +16,7 @@ from meor.cli.progress import Live, watcher
 from meor.cli.run import default_out, stream_setting
 from meor.run.config import Config
 from meor.run.view import RunView
-from meor.stream.writer import write_stream
+from meor.stream.files import write_stream
 
 SETS = [part for text in SETTINGS for part in ("--set", text)]
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from meor.cli import app
 from meor.run.layout import LOCK
 from meor.run.session import start
+from meor.stream.files import write_stream
 from meor.stream.snapshot import build_stream
-from meor.stream.writer import write_stream
 from meor.typing import SPLITS, Split
 
 SETS = [part for text in SETTINGS for part in ("--set", text)]

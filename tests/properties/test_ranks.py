@@ -17,8 +17,7 @@ from meor.errors import MemoryBudgetError
 from meor.evaluation.budget import SMALLEST_BLOCK
 from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, rank_update_with, resolve
 from meor.evaluation.rank import rank, rank_update
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import occurrences
+from meor.stream.occurrence import EvaluationFilter, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Split
 

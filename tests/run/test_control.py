@@ -18,8 +18,8 @@ from meor.report.run_page import run_page
 from meor.run.session import resume, start
 from meor.run.validated import MULTIPLES, Candidate, choose_multiple, end_of_grid, goes_on
 from meor.run.view import RunView
+from meor.stream.files import write_stream
 from meor.stream.snapshot import LabelFact, Stream, build_stream
-from meor.stream.writer import write_stream
 from meor.study.conduct import Means, conduct
 from meor.study.plan import Study
 from meor.typing import Split

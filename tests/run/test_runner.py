@@ -20,8 +20,8 @@ from meor.run.runner import Resources
 from meor.run.session import resume, start
 from meor.run.view import RunView
 from meor.run.watch import Watcher
+from meor.stream.files import write_stream
 from meor.stream.snapshot import Stream
-from meor.stream.writer import write_stream
 
 HASTY = Hasty()
 BACKBONES = ("complex", "distmult", "transe")

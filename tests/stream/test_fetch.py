@@ -10,7 +10,7 @@ from tests.stream.published import ENTRY, FILES, members, on_mirror, serve, tar_
 
 from meor.errors import StreamError
 from meor.stream.fetch import fetch
-from meor.stream.readers import read_stream
+from meor.stream.files import read_stream
 from meor.stream.registry import verify
 
 

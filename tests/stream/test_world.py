@@ -6,8 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import occurrences
+from meor.stream.occurrence import EvaluationFilter, occurrences
 from meor.stream.snapshot import Stream
 from meor.stream.world import MIN_QUERIES, world
 from meor.typing import SPLITS, Role, Side, Split

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from meor.errors import InputError
 from meor.evaluation.audit import Question
 from meor.evaluation.protocols import FilterPrefix, Ties
-from meor.stream.sample import ALL
+from meor.stream.occurrence import ALL
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Split
 

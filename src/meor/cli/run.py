@@ -23,8 +23,8 @@ from meor.run.method import CONTROL
 from meor.run.runner import Resources
 from meor.run.session import start
 from meor.run.view import RunView
+from meor.stream.occurrence import sample_note
 from meor.stream.registry import WORLD, find_entry
-from meor.stream.sample import sample_note
 
 app = new_verb()
 # Every option has a default: a bare `meor run` grows the embedded world.

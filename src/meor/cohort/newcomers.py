@@ -17,7 +17,7 @@ from meor.cohort.draw import Drawn, below, block, key_words, occurrence_key
 from meor.compiled import kernel, share
 from meor.errors import InputError
 from meor.random import Address
-from meor.stream.answers import TrainAnswers
+from meor.stream.occurrence import TrainAnswers
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, Facts, Ids, Side
 

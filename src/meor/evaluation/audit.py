@@ -16,8 +16,7 @@ from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally,
 from meor.evaluation.endpoints import Endpoint, Undefined, cell_keys, endpoints
 from meor.evaluation.protocols import FilterPrefix, Ties, count_occurrences, to_ranks
 from meor.evaluation.rank import DEFAULT_MEMORY, Ranks
-from meor.stream.occurrence import occurrences
-from meor.stream.sample import ALL
+from meor.stream.occurrence import ALL, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Side, Split
 

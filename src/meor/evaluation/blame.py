@@ -21,8 +21,7 @@ from meor.evaluation.tally import query_rows, tile_slices, wide_rows
 from meor.search.outrankers import Outrankers, outrankers
 from meor.search.queries import Known, Queries
 from meor.search.screen import Candidates, exact_scores
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences
+from meor.stream.occurrence import EvaluationFilter, Occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SPLITS, Floats, Ids, Role, Split
 

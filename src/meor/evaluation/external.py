@@ -19,8 +19,7 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import ModelError
 from meor.evaluation.array_file import read_array, release
 from meor.evaluation.row_names import KINDS, RowNames, read_row_names
-from meor.stream.snapshot import Stream
-from meor.stream.vocabulary import Vocabulary
+from meor.stream.snapshot import Stream, Vocabulary
 from meor.typing import Ids
 
 TILE_BYTES = 2**24

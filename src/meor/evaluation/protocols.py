@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from meor.backbone.base import Model
 from meor.evaluation.endpoints import MRR, RankArray, measure
 from meor.evaluation.rank import DEFAULT_MEMORY, Counts, Ranks, count
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences, occurrences
+from meor.stream.occurrence import EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Ids, Side, Split
 

@@ -14,9 +14,7 @@ import numpy as np
 from meor.backbone import Model
 from meor.evaluation.tally import query_rows, tally, wide_rows
 from meor.search.screen import exact_scores
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences, occurrences
-from meor.stream.sample import ALL
+from meor.stream.occurrence import ALL, EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Ids, Role, Side, Split
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from meor.errors import InputError
 from meor.evaluation.label_file import read_rows
-from meor.stream.snapshot import Stream
-from meor.stream.vocabulary import Vocabulary
+from meor.stream.snapshot import Stream, Vocabulary
 from meor.typing import Ids
 
 KINDS = ("entity", "relation")

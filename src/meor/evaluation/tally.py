@@ -19,8 +19,7 @@ from meor.evaluation.budget import TILE_BYTES, RankingPlan
 from meor.search.counting import count_range
 from meor.search.queries import Known, Queries
 from meor.search.screen import Candidates, exact_scores
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences
+from meor.stream.occurrence import EvaluationFilter, Occurrences
 from meor.typing import Floats, Ids
 
 

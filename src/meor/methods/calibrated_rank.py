@@ -20,8 +20,7 @@ from meor.evaluation.rank import Ranks
 from meor.search.counting import count_range
 from meor.search.queries import Known, Queries
 from meor.search.screen import Candidates
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences
+from meor.stream.occurrence import EvaluationFilter, Occurrences
 from meor.typing import Floats, Ids
 
 BLOCK = 512  # queries scored at a time; a constant, so that no budget changes a sum

@@ -27,7 +27,7 @@ from meor.run.layout import ENDPOINTS
 from meor.run.method import CONTROL
 from meor.run.state import state_of
 from meor.run.view import RunView
-from meor.stream.sample import sample_note
+from meor.stream.occurrence import sample_note
 
 TONES = {"H_cur": "old", "D_MCI": "new"}
 

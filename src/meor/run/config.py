@@ -27,7 +27,7 @@ from meor.errors import ConfigError
 from meor.run.explain import explain
 from meor.run.presets import PRESETS, STREAMS
 from meor.storage.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
-from meor.stream.sample import ALL
+from meor.stream.occurrence import ALL
 
 Positive = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]

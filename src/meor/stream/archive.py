@@ -1,7 +1,7 @@
-"""Take a stream's files out of an archive nobody vouches for.
+"""Take a stream's files out of an archive that nobody vouches for.
 
-Only the registered files are written, under names of ours, each up to its registered size. An archive that
-holds anything strange anywhere is refused as a whole: absolute or climbing names, links, devices, two
+Only registered files are written, under names of ours and up to their registered size. An archive that holds
+anything strange anywhere is refused as a whole: absolute or climbing names, links, devices, two
 members of one name, too many members, or far more bytes than its own size explains.
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from meor.errors import StreamError
+from meor.storage.disk import Disk
 from meor.stream.registry import Entry, RegisteredFile
 
 SUFFIXES = (".zip", ".tar.gz", ".tgz")
@@ -113,12 +114,10 @@ def _registered(member: _Member, entry: Entry, wanted: dict[str, RegisteredFile]
 
 
 def _write(member: _Member, file: RegisteredFile, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    left = file.size
-    with member.open() as source, path.open("xb") as out:
-        while left and (chunk := source.read(min(left, _CHUNK))):
-            out.write(chunk)
-            left -= len(chunk)
+    disk = Disk()
+    disk.make_folder(path.parent)
+    with member.open() as source:
+        disk.write(path, source.read(file.size))
 
 
 def _zip_members(archive: Path) -> Iterator[_Member]:

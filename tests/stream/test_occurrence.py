@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from meor.stream.occurrence import occurrences
-from meor.stream.sample import ALL, facts_to_rank, sample_note
+from meor.stream.occurrence import ALL, facts_to_rank, occurrences, sample_note
 from meor.stream.world import world
 from meor.typing import SIDES, Split
 
