@@ -15,7 +15,7 @@ from tests.tiny_run import Hasty, each_step, tiny_config, tiny_stream
 from typer.testing import CliRunner
 
 from meor import cli
-from meor.cli.audit_folder import differences
+from meor.cli.audit_result import differences
 from meor.errors import RunError
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.endpoints import endpoints, to_json

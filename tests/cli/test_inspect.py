@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from meor.backbone import Model
 from meor.cli import app
-from meor.cli.inspect_picture import picture
+from meor.cli.inspect import picture
 from meor.methods.comparison import Comparison
 from meor.methods.records import penalty_records
 from meor.run.prepare import buffer_of

@@ -11,9 +11,8 @@ from tests.tiny_run import SETTINGS, results, tiny_stream
 from typer.testing import CliRunner
 
 from meor.cli import app
-from meor.cli.endpoint_table import endpoint_table, legend
 from meor.cli.progress import Live, watcher
-from meor.cli.run import default_out, stream_setting
+from meor.cli.run import default_out, endpoint_table, legend, stream_setting
 from meor.run.config import Config
 from meor.run.view import RunView
 from meor.stream.files import write_stream

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +13,9 @@ import typer
 from rich.console import Console
 
 from meor.cli import new_verb
-from meor.cli.audit_folder import (
-    DISPLACEMENT,
-    GROUPS,
-    MARK,
-    PROTOCOLS,
-    differences,
-    require_free,
-)
-from meor.cli.audit_question import Wanted, question_of
-from meor.cli.audit_show import show, show_protocols
-from meor.cli.audit_source import Files, Source, given, of_run
-from meor.cli.memory import Memory
+from meor.cli.audit_input import Files, Source, Wanted, given, of_run, question_of
+from meor.cli.audit_result import differences, show, show_protocols
+from meor.cli.options import DataDir, Memory
 from meor.errors import InputError, RunError
 from meor.escape import terminal
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
@@ -42,6 +34,10 @@ from meor.stream.validation import Duplicates, duplicate_rule
 from meor.typing import Split
 
 app = new_verb()
+
+DISPLACEMENT, GROUPS, PROTOCOLS = "displacement.json", "groups.json", "protocols.json"
+MARK = "audit.json"
+"""The file that makes a folder an audit, so that --force replaces audits and nothing else."""
 
 
 @app.command()
@@ -79,7 +75,7 @@ def command(
         bool, typer.Option("--protocols", help="Also the field's older protocols and forgetting measures.")
     ] = False,
     memory: Memory = "1GiB",
-    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
+    data_dir: DataDir = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write. [print only]")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier audit in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
@@ -109,7 +105,7 @@ def command(
     """
     budget = parse_bytes(memory)
     if out is not None:
-        require_free(out, force=force)
+        _require_free(out, force=force)
     wanted = Wanted(update, updates, sides, split, ties, filter_prefix, filter_splits)
     files = Files(backbone, entity, relation, vocabulary)
     source, question = _source(run, stream, files, data_dir, wanted, duplicate_rule(duplicates))
@@ -134,6 +130,23 @@ def command(
         show(Console(), source.stream, f"{source.stream.name}, {source.backbone}", found)
         show_protocols(Console(), older or {})
     _conclude(run, out, disagreements, "" if run is None else unfinished(run, source.stream.updates[-1]))
+
+
+def _require_free(out: Path, *, force: bool) -> None:
+    """Said before the work is done, not after."""
+    if not os.path.lexists(out):
+        parent = next(place for place in out.absolute().parents if os.path.lexists(place))
+        if not parent.is_dir():
+            raise InputError("is not a folder", remedy="Name another place with --out", path=parent)
+        return
+    if not out.is_dir():
+        raise InputError("is a file", remedy="Name a folder with --out", path=out)
+    if not any(out.iterdir()):
+        return
+    if not (out / MARK).is_file():
+        raise InputError("the folder holds other files", remedy="Name another one with --out", path=out)
+    if not force:
+        raise InputError("the folder holds an audit", remedy="Replace it with --force", path=out)
 
 
 def _source(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from meor.cli import new_verb
-from meor.cli.memory import ReadingMemory
+from meor.cli.options import ReadingMemory
 from meor.escape import terminal
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""`--memory`, the same option for every verb: what is ranked at a time, and how large a file may unpack."""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,3 +27,11 @@ Memory = Annotated[
 ReadingMemory = Annotated[
     str, typer.Option(help="Byte budget for unpacking a Parquet file.", callback=_within)
 ]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; results do not depend on it. [all cores]")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Where base models are shared. [MEOR_CACHE, or the user's cache]")
+]
+Seconds = Annotated[float, typer.Option(min=0, help="Seconds between checkpoints; 0: after every step.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the endpoints as JSON.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")]

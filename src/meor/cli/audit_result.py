@@ -1,10 +1,11 @@
-"""An audit as a person reads it."""
+"""What an audit found: as a person reads it, and compared with what a run stored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +17,10 @@ from meor.evaluation.displacement import Displaced, tally
 from meor.evaluation.endpoints import METRICS, Endpoint, Undefined
 from meor.evaluation.groups import SMALL, GroupReport
 from meor.evaluation.overall import MARK, note, overall
+from meor.evaluation.rank import Ranks
+from meor.run.layout import ENDPOINTS, RANKS, update_name
+from meor.run.state import unfinished
+from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.typing import Role, Side, Split
 
@@ -176,3 +181,46 @@ def _plain(label: str) -> Text:
 
 def _shown(label: str) -> str:
     return terminal(label, LONGEST)
+
+
+def differences(view: RunView, found: Mapping[Split, SplitAudit], endpoints: dict[str, Any]) -> list[str]:
+    """What a run stored and the audit finds otherwise, a sentence each; empty if all agrees to the bit."""
+    said: list[str] = []
+    for split, part in found.items():
+        for update, ranks in part.ranks.items():
+            said.extend(_rank_differences(view, update, split, ranks))
+    if view.has(ENDPOINTS) and not unfinished(view.path):
+        said.extend(_endpoint_differences(view.endpoints(), endpoints))
+    return said
+
+
+def _rank_differences(view: RunView, update: int, split: Split, ranks: tuple[Ranks, ...]) -> list[str]:
+    if not view.has(f"{update_name(update)}/{RANKS}"):
+        return []
+    stored = {each.occurrences.side: each for each in view.ranks(update).get(split, ())}
+    said = []
+    for each in ranks:
+        asked = each.occurrences
+        where = f"{update_name(update)}, {split.value}, side {asked.side.label}"
+        other = stored.get(asked.side)
+        if other is None or not np.array_equal(other.occurrences.fact, asked.fact):
+            if len(asked):
+                said.append(f"{where}: the stored ranks are of other facts")
+            continue
+        wrong = np.count_nonzero((other.old != each.old) | (other.cur != each.cur))
+        if wrong:
+            said.append(f"{where}: {wrong} of {len(asked)} stored ranks differ")
+    return said
+
+
+def _endpoint_differences(stored: Any, found: dict[str, Any]) -> list[str]:
+    said = []
+    for split, named in found.items():
+        for name, content in named.items():
+            try:
+                other = stored[split][name]["value"]
+            except (KeyError, TypeError):
+                continue
+            if other != content["value"]:
+                said.append(f"{split} {name}: stored {other}, found {content['value']}")
+    return said
