@@ -14,13 +14,6 @@ from meor.stream.files import read_stream
 from meor.stream.registry import verify
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("MEOR_MIRROR", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "data"
-
-
 def _nothing_is_left(home: Path) -> bool:
     return not home.exists()
 

@@ -133,7 +133,7 @@ def command(
 
 
 def _require_free(out: Path, *, force: bool) -> None:
-    """Said before the work is done, not after."""
+    """Refuse a folder that may not be replaced, before any work is done."""
     if not os.path.lexists(out):
         parent = next(place for place in out.absolute().parents if os.path.lexists(place))
         if not parent.is_dir():
@@ -198,7 +198,7 @@ def _older(source: Source, question: Question, sequence: bool, memory: int) -> d
 
 
 def _content(source: Source, question: Question, found: Mapping[Split, SplitAudit]) -> dict[str, Any]:
-    """The JSON files of an audit, by name. No time and no place: equal audits are equal bytes."""
+    """The JSON files of an audit, by name. They hold no time and no path: equal audits are equal bytes."""
     content: dict[str, Any] = {
         MARK: {
             "kind": "audit",

@@ -39,7 +39,7 @@ class Source:
     backbone: str
     model_of: Callable[[int], Model]
     updates: tuple[int, ...]
-    sha256: dict[str, str]  # of the files the models come from: their names, never their places
+    sha256: dict[str, str]  # of the files that the models come from, by name and not by path
     evaluation: dict[str, Any] = field(default_factory=dict)  # a run's own settings
     comparable: bool = True  # whether stored ranks should follow from the stored models
     run: RunView | None = None

@@ -48,7 +48,7 @@ def show(console: Console, stream: Stream, title: str, found: Mapping[Split, Spl
 
 
 def show_protocols(console: Console, older: Mapping[str, Mapping[str, Any]]) -> None:
-    """What other papers print, beside ours."""
+    """The measures that other papers print."""
     for split, found in older.items():
         table = _table(
             f"The field's protocols, model after update {found['update']}, {split} facts", texts=("",)
@@ -165,7 +165,7 @@ def _groups(reports: Sequence[GroupReport]) -> Table:
 
 
 def _table(title: str, *, texts: Sequence[str]) -> Table:
-    """A table that begins with these columns of text; they fold where numbers may not."""
+    """A table that begins with these columns of text, which may be folded, unlike numbers."""
     table = Table(
         title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
@@ -184,7 +184,7 @@ def _shown(label: str) -> str:
 
 
 def differences(view: RunView, found: Mapping[Split, SplitAudit], endpoints: dict[str, Any]) -> list[str]:
-    """What a run stored and the audit finds otherwise, a sentence each; empty if all agrees to the bit."""
+    """One sentence per difference between what a run stored and what the audit finds."""
     said: list[str] = []
     for split, part in found.items():
         for update, ranks in part.ranks.items():

@@ -12,7 +12,7 @@ from meor.storage.parquet import byte_budget
 
 
 def _within(context: typer.Context, text: str) -> str:
-    """The command runs inside the budget, so that no reader needs to be told of it."""
+    """The whole command runs inside the budget, so no reader needs it as an argument."""
     context.with_resource(byte_budget(parse_bytes(text)))
     return text
 

@@ -41,7 +41,7 @@ class Quiet:
 
 
 class Plain(Quiet):
-    """For logs and pipes: lines."""
+    """For logs and pipes: plain lines."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -183,7 +183,7 @@ _EVENTS = {
 
 
 class Countdown:
-    """Counts cells and guesses the time left from what cells of the same kind took."""
+    """Counts cells and estimates the time left from the time that cells of the same kind took."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers

@@ -164,7 +164,7 @@ def resources(threads: int | None, memory: str, cache: Path | None, checkpoint_s
 
 
 def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
-    """The endpoints go to stdout, and where to find the rest."""
+    """Print the endpoints, and which command shows more."""
     if as_json:
         print(json.dumps({"run": str(run), "endpoints": found}, indent=2, allow_nan=False))
     elif not quiet:

@@ -46,7 +46,7 @@ class Drawn(NamedTuple):
 
 
 def key_words(*address: Address) -> tuple[np.uint64, np.uint64]:
-    """The two 32-bit key words of an address."""
+    """The two 32-bit words of the key that a name has."""
     first, _ = key(*address)
     return np.uint64(first & 0xFFFFFFFF), np.uint64(first >> 32)
 

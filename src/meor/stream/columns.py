@@ -34,7 +34,7 @@ _EXPECTED = "Write whole numbers (years, days, seconds) or ISO 8601: 2024-05, 20
 
 @dataclass(slots=True)
 class FactTable:
-    """What a table says, row by row; `date`, `snapshot` and `split` are empty without such a column."""
+    """The rows of a file; `date`, `snapshot` and `split` are empty without such a column."""
 
     origin: Origin
     facts: list[LabelFact] = field(default_factory=list)
@@ -55,7 +55,7 @@ def text_table(path: Path, pool: LabelPool, *, comma: bool) -> FactTable:
 
 
 def bare_facts(path: Path, pool: LabelPool, *, dated: bool) -> FactTable:
-    """A tab file of a graph that is not yet a stream: a header is welcome, but not needed.
+    """A tab file of a graph that is not yet a stream: it may have a header, but needs none.
 
     Without one the columns are head, relation, tail, and the date where `dated`.
     """
@@ -73,7 +73,7 @@ def bare_facts(path: Path, pool: LabelPool, *, dated: bool) -> FactTable:
 
 
 def fill(origin: Origin, header: Sequence[str], rows: Iterable[NumberedRow], pool: LabelPool) -> FactTable:
-    """Read every row by the header's names, or raise at the first that does not fit."""
+    """Read every row by the names in the header; the first row that does not fit is an error."""
     at = columns_of(origin, header)
     table = FactTable(origin)
     dates = _DateColumn(origin)
@@ -97,7 +97,7 @@ def fill(origin: Origin, header: Sequence[str], rows: Iterable[NumberedRow], poo
 
 
 def columns_of(origin: Origin, header: Sequence[str]) -> dict[str, int]:
-    """Where each column we know stands in a header."""
+    """The position of each known column in a header."""
     names = [name.strip().lower() for name in header]
     for wanted in COLUMNS:
         if names.count(wanted) > 1:

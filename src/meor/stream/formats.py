@@ -97,7 +97,7 @@ def _rows(origin: Origin, file: Any, names: list[str]) -> Iterator[NumberedRow]:
 
 
 def _cells(column: Any) -> list[str]:
-    """Text of each cell, empty where it is null; dates become the numbers they are stored as."""
+    """The text of each cell, empty where it is null; a date becomes the number that stores it."""
     import pyarrow as pa
     import pyarrow.types as kinds
 
@@ -124,7 +124,7 @@ def rdf_facts(path: Path, pool: LabelPool, *, turtle: bool, literals: Literals, 
                 raise origin.error("a literal or blank node is no entity", remedy, number)
             skipped += 1
             continue
-        # A prefix lets a short file write very long names.
+        # With a prefix, a short file can hold very long names.
         total += sum(map(len, labels))
         if total > limit:
             problem = f"its names expand to more than {EXPANSION_RATIO} times its size"
@@ -167,7 +167,7 @@ def _statements(feed: _Feed, path: Path, turtle: bool) -> Iterator[Any]:
 
 
 class _Feed:
-    """The file as the parser wants it, out of checked lines; remembers on which lines N-Triples stand."""
+    """Checked lines as the file that the parser reads; remembers the lines that hold N-Triples statements."""
 
     _BLOCK = 1 << 16
 

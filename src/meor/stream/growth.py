@@ -29,7 +29,7 @@ By = Literal["random", "degree", "date"]
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How much of each snapshot is set aside; the default is that of the paper's streams."""
+    """The share of each snapshot that is set aside; the default is that of the paper's streams."""
 
     valid: float = 0.2
     test: float = 0.2
@@ -157,7 +157,10 @@ def _neighbours(ends: Ids, n: int) -> tuple[Ids, Ids]:
 
 
 def _cut(ids: Facts, moment: Ids, snapshots: int, weigh: Literal["entities", "facts"]) -> Ids:
-    """[F] the snapshot of each fact: about equal weights, moments whole, newcomers in each if possible."""
+    """[F] the snapshot of each fact: snapshots of about equal weight, with newcomers in each if possible.
+
+    Facts of one moment stay together.
+    """
     ends = ids[:, [0, 2]]
     admitted = np.full(int(ends.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(admitted, ends.ravel(), np.repeat(moment, 2))

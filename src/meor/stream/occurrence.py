@@ -90,7 +90,7 @@ def facts_to_rank(stream: Stream, snapshot: int, split: Split | str, sample: int
 
 
 def sample_note(sample: int) -> str:
-    """What to say wherever a number comes from a sample; nothing where all facts are ranked."""
+    """The sentence to show beside a number that comes from a sample; empty where all facts are ranked."""
     if sample == ALL:
         return ""
     return f"Ranked is a seeded sample of at most {sample:,} facts a snapshot, the same ones in every run."

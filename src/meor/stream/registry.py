@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def page(self) -> str:
-        """Where a person can look at it."""
+        """The web page that shows it."""
         return f"https://github.com/{self.repository}/tree/{self.commit}/{self.path}"
 
     @property
@@ -80,7 +80,7 @@ def find_entry(name: str) -> Entry | None:
 
 
 def entry_of(name: str) -> Entry:
-    """The registered stream of a name; an unknown one is an error that names the nearest."""
+    """The registered stream of a name; the error for an unknown name suggests the nearest one."""
     entry = find_entry(name)
     if entry is None:
         raise StreamError(f"there is no registered stream named {name!r}", remedy=_suggestion(name))
@@ -97,7 +97,7 @@ def cache_folder() -> Path:
 def places(data_dir: Path | str | None = None) -> Iterator[Path]:
     """The folders that may hold registered streams, in the order they are looked at."""
     if data_dir is not None:
-        yield Path(data_dir)  # alone: whoever names a folder does not want the data of another
+        yield Path(data_dir)  # only this one: whoever names a folder does not want data from another
         return
     named = os.environ.get(DATA_VARIABLE)
     if named:
@@ -106,7 +106,7 @@ def places(data_dir: Path | str | None = None) -> Iterator[Path]:
 
 
 def recorded_place(named: object) -> Path | None:
-    """The data folder that a run was made with; the usual places stand in for one that is gone."""
+    """The data folder that a run was made with; None, for the usual places, if it is gone."""
     place = Path(named) if isinstance(named, str) else None
     return place if place is not None and place.is_dir() else None
 

@@ -58,7 +58,7 @@ def shown(label: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A file and what it counts its facts by; Turtle spreads a fact over lines, so it counts statements."""
+    """A file and the unit that numbers its facts: statements in Turtle, where a fact may span lines."""
 
     path: Path
     unit: Literal["line", "row", "statement"] = "line"
@@ -125,7 +125,7 @@ def expansion_limit(size: int) -> int:
 
 
 def row_limit(size: int) -> int:
-    """More lines or rows than a file of this many bytes can hold distinct facts."""
+    """A number of lines or rows that distinct facts in a file of this size never reach."""
     return max(_ROWS_FLOOR, _ROWS_A_BYTE * size)
 
 
@@ -146,7 +146,7 @@ def text_lines(path: Path) -> Iterator[str]:
 
 
 def tab_rows(path: Path) -> Iterator[NumberedRow]:
-    """Every line that holds something, as its cells; empty lines may only stand at the end."""
+    """Every line that is not empty, as its cells; empty lines are allowed at the end only."""
     blank = 0
     for number, line in enumerate(text_lines(path), 1):
         if not line:

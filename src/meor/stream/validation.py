@@ -20,7 +20,7 @@ def check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
 
 
 def duplicate_rule(text: str) -> Duplicates:
-    """A word of the command line as the rule it names."""
+    """The rule that a word of the command line names."""
     check_choice("--duplicates", text, get_args(Duplicates))
     return "drop" if text == "drop" else "error"
 
@@ -94,7 +94,7 @@ def _refuse_duplicates(part: Part, row: int, count: int, earlier: str) -> NoRetu
 
 
 def _check_first_appearances(parts: Sequence[Part]) -> None:
-    """Valid and test add nothing: an entity or relation is admitted by a train fact."""
+    """Entities and relations are admitted by train facts: valid and test may not add any."""
     entities: set[str] = set()
     relations: set[str] = set()
     for part in parts:

@@ -33,8 +33,8 @@ from meor.stream.society import CITES, COUNTRIES, GENRES, INFLUENCED, LIVED, PRO
 from meor.typing import Split
 
 SNAPSHOTS = 5
-MIN_QUERIES = 2  # a planted truth that rests on one query would be a matter of luck
-DISPLACED = 3  # displaced answers named for each planted newcomer, at most
+MIN_QUERIES = 2  # with a single query, finding the planted truth would be a matter of luck
+DISPLACED = 3  # at most so many displaced answers are named per planted newcomer
 HELD_OUT = 0.15  # of a snapshot's facts, for valid and again for test
 PLANTED_PER_KIND = 2  # so many metropolises, employers, celebrities and classics per update
 TOUCHED_SHARE = 0.4  # of the community's old members
@@ -100,7 +100,7 @@ def _old_members(society: Society, relation: str, community: int) -> list[str]:
 def _split(
     facts: Sequence[LabelFact], seen: set[tuple[str, str]], rng: np.random.Generator
 ) -> dict[Split, Sequence[LabelFact]]:
-    """Hold out facts whose entities and relation are all in train by then; `seen` is carried along."""
+    """Hold out facts whose entities and relation all occur earlier; adds to `seen` for later snapshots."""
     train: list[LabelFact] = []
     free: list[LabelFact] = []
     for index in rng.permutation(len(facts)):
