@@ -1,4 +1,4 @@
-"""A data folder on a machine without streams."""
+"""A machine without streams, and a data folder on it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("MEOR_MIRROR", raising=False)
+@pytest.fixture(autouse=True)
+def _no_data_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in ("MEOR_DATA", "MEOR_MIRROR"):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
     return tmp_path / "data"

@@ -122,7 +122,7 @@ def command(
     if out is not None:
         replace_folder(Disk(), out, _files(source, content, found))
     disagreements = None
-    if source.run is not None and source.comparable and question == _own_question(source, Wanted()):
+    if source.run is not None and source.comparable and question == source.question(Wanted()):
         disagreements = differences(source.run, found, content[ENDPOINTS])
     if as_json:
         print(json.dumps({**content, "disagreements": disagreements}, indent=2, allow_nan=False))
@@ -160,7 +160,7 @@ def _source(
     if run is not None:
         files.require_none()
         source = of_run(run, stream, data_dir)
-        return source, _own_question(source, wanted)
+        return source, source.question(wanted)
     if stream is None:
         raise InputError(
             "neither a run nor a stream was named",
@@ -173,10 +173,6 @@ def _source(
 
 def _let_go(update: int) -> NoReturn:
     raise RunError(f"the model of update {update} has been let go of.")
-
-
-def _own_question(source: Source, wanted: Wanted) -> Question:
-    return question_of(wanted, source.stream, own=source.evaluation, updates=source.updates)
 
 
 def _older(source: Source, question: Question, sequence: bool, memory: int) -> dict[str, Any]:

@@ -44,6 +44,10 @@ class Source:
     comparable: bool = True  # whether stored ranks should follow from the stored models
     run: RunView | None = None
 
+    def question(self, wanted: Wanted) -> Question:
+        """What is asked of this source: the options, else the settings of the run."""
+        return question_of(wanted, self.stream, own=self.evaluation, updates=self.updates)
+
 
 @dataclass(frozen=True, slots=True)
 class Files:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -67,12 +67,6 @@ def occurrences(
         default=Role.SETTLED,
     ).astype(np.int8)
     return Occurrences(update, side, fact, snapshot, role)
-
-
-def both_sides(
-    stream: Stream, update: int, split: Split | str = Split.TEST, sides: Sequence[Side | str] = SIDES
-) -> tuple[Occurrences, ...]:
-    return tuple(occurrences(stream, update, side, split) for side in sides)
 
 
 def facts_to_rank(stream: Stream, snapshot: int, split: Split | str, sample: int = ALL) -> Facts:
