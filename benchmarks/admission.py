@@ -32,8 +32,7 @@ from meor.run.session import start
 from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.stream.registry import open_stream
-from meor.stream.snapshot import Snapshot, Stream
-from meor.stream.vocabulary import Vocabulary
+from meor.stream.snapshot import Snapshot, Stream, Vocabulary
 from meor.training.loss import Table
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)

@@ -20,8 +20,7 @@ from meor.backbone import BACKBONES
 from meor.methods.comparison import Comparison, Settings
 from meor.methods.penalty import Penalty
 from meor.random import generator
-from meor.stream.snapshot import Snapshot, Stream
-from meor.stream.vocabulary import Vocabulary
+from meor.stream.snapshot import Snapshot, Stream, Vocabulary
 from meor.training.loss import Table
 
 N_OLD, N_RELATIONS, FACTS, DIM = 4_096, 20, 32, 32

@@ -10,8 +10,7 @@ from benchmarks.timing import alternate, peak_gib, seconds
 from meor.backbone import BACKBONES, Model
 from meor.evaluation.rank import rank, rank_update
 from meor.random import generator
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences, occurrences
+from meor.stream.occurrence import EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, Role
 

@@ -14,7 +14,8 @@ from meor.stream.snapshot import Stream
 from meor.training.draws import draw_buffer
 from meor.training.host import Plan, Update
 from meor.training.initialise import base_model, grow
-from meor.training.refine import Training, refine
+from meor.training.refine import refine
+from meor.training.training import Training
 
 SEED = 0
 

@@ -13,7 +13,8 @@ from meor.hosts.replay import Replay
 from meor.stream.snapshot import Stream
 from meor.training.host import Plan, Update
 from meor.training.initialise import base_model
-from meor.training.refine import Training, refine
+from meor.training.refine import refine
+from meor.training.training import Training
 
 
 def epoch_against_pykeen(stream: Stream, name: str) -> dict[str, object]:

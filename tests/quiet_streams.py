@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from meor.stream.files import write_stream
 from meor.stream.snapshot import LabelFact, Stream, build_stream
-from meor.stream.writer import write_stream
 from meor.typing import Split
 
 GROWS, FACTS, RELATION = "grows", "facts", "relation"

@@ -19,7 +19,7 @@ SOURCE = Path(meor.__file__).parent
 DROP, MAY_WRITE_ANYWHERE = 24, 1  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
 KERNEL = """
 import numpy as np
-from meor.cohort.philox import below
+from meor.cohort.draw import below
 print(below(np.uint64(2**31), np.uint64(0), 10), below.stats.cache_path)
 import os, sys
 print(oct(os.stat(os.environ.get("NUMBA_CACHE_DIR", sys.prefix)).st_mode & 0o777))

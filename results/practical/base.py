@@ -23,15 +23,16 @@ import numpy as np
 import torch
 
 from meor.backbone import BACKBONES, Model
+from meor.compiled import set_threads
 from meor.evaluation.endpoints import measure
 from meor.evaluation.rank import Rules, rank_update
 from meor.hosts.replay import Replay
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
-from meor.threads import set_threads
 from meor.training.host import Plan, Update
 from meor.training.initialise import base_model
-from meor.training.refine import Training, refine
+from meor.training.refine import refine
+from meor.training.training import Training
 from meor.typing import Split
 
 HERE = Path(__file__).parent

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from meor.run.session import resume as resume
     from meor.run.session import start as start
     from meor.run.view import RunView as RunView
+    from meor.stream.files import read_stream as read_stream
     from meor.stream.growth import grow as grow
-    from meor.stream.readers import read_stream as read_stream
     from meor.stream.registry import open_stream as open_stream
     from meor.stream.snapshot import Stream as Stream
     from meor.stream.world import world as world
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from meor.training.host import Step as Step
     from meor.training.host import Update as Update
     from meor.training.loss import Table as Table
-    from meor.training.refine import Training as Training
     from meor.training.refine import refine as refine
+    from meor.training.training import Training as Training
     from meor.typing import Side as Side
     from meor.typing import Split as Split
 
@@ -54,7 +54,7 @@ _HOME = {
     # streams
     "Stream": "meor.stream.snapshot",
     "open_stream": "meor.stream.registry",
-    "read_stream": "meor.stream.readers",
+    "read_stream": "meor.stream.files",
     "grow": "meor.stream.growth",
     "world": "meor.stream.world",
     "Side": "meor.typing",

@@ -1,4 +1,4 @@
-"""Text from someone's file, on its way to a reader: one function for each destination.
+"""Text from someone's file on its way to a reader: one function per destination.
 
 Labels, stream names and paths may hold anything: terminal codes, markup, characters that cannot be seen or
 that turn the reading direction. Whatever shows them calls the function of its destination. Files that must
@@ -37,7 +37,7 @@ def visible(text: str) -> str:
 
 
 def clipped(text: str, letters: int) -> str:
-    """At most so many characters, the last of them an ellipsis where something was left out."""
+    """At most so many characters; the last is an ellipsis where something was left out."""
     return text if len(text) <= letters else f"{text[: max(letters - 1, 1)].rstrip()}…"
 
 
@@ -47,7 +47,7 @@ def clipped_start(text: str, letters: int) -> str:
 
 
 def terminal(text: object, letters: int | None = None) -> str:
-    """For a terminal: one line that steers nothing. Give it to rich as `Text`, or [red] would be markup."""
+    """For a terminal: one line without control codes. Give it to rich as `Text`, or [red] would be markup."""
     shown = visible(str(text))
     return shown if letters is None else clipped(shown, letters)
 

@@ -1,8 +1,7 @@
-"""Addressed randomness: every draw has a name, and nothing is consumed.
+"""Random draws by name: a generator is made from its address and has no state to save.
 
-A generator is keyed by its address, such as ("negatives", run, update, pass). Two runs that differ
-only in method ask for the same addresses and so share every draw; resuming, batch size and
-parallel order change nothing, and there is no generator state to save.
+An address is a tuple such as ("negatives", run, update, pass). Two runs that differ only in the method use
+the same addresses and so share every draw; resuming, batch size and parallel order change nothing.
 """
 
 from __future__ import annotations

@@ -6,11 +6,13 @@ W columns of an embedding row, K scale sample, F facts, B facts of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum, StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
+
+from meor.errors import ConfigError
 
 Ids = NDArray[np.int64]
 """A vector of entity or relation ids; ids are admission order, so E_u is `0..n_u-1`."""
@@ -30,12 +32,13 @@ class Side(IntEnum):
     TAIL = 1
 
     @classmethod
-    def of(cls, given: Side | str) -> Side:
-        """A side, or its name."""
-        named = {side.label: side for side in cls}
-        if isinstance(given, str) and given not in named:
-            raise ValueError(f"{given!r} is no side. Use head or tail.")
-        return named[given] if isinstance(given, str) else cls(given)
+    def of(cls, side: Side | str) -> Side:
+        """A side, or the side of a name."""
+        if isinstance(side, str) and side.upper() in cls.__members__:
+            return cls[side.upper()]
+        if side in SIDES:
+            return cls(side)
+        raise ConfigError(f"there is no side {side!r}", remedy="Use head or tail")
 
     @property
     def label(self) -> str:
@@ -60,8 +63,17 @@ class Split(StrEnum):
     TEST = "test"
 
     @classmethod
-    def _missing_(cls, value: object) -> Split:
-        raise ValueError(f"{value!r} is no split. Use train, valid or test.")
+    def of(cls, split: Split | str) -> Split:
+        """A split, or the split of a name."""
+        try:
+            return cls(split)
+        except ValueError:
+            raise ConfigError(f"there is no split {split!r}", remedy="Use train, valid or test") from None
+
+    @classmethod
+    def each(cls, splits: Iterable[Split | str] | str) -> tuple[Split, ...]:
+        """Several splits; a single one may be given as it is."""
+        return tuple(map(cls.of, [splits] if isinstance(splits, str) else splits))
 
 
 SPLITS = (Split.TRAIN, Split.VALID, Split.TEST)

@@ -19,9 +19,9 @@ from meor.errors import ConfigError
 from meor.evaluation.audit import Question, audit, displacement_json
 from meor.evaluation.rank import rank_update
 from meor.methods.dense import table_scores
-from meor.stream.answers import EvaluationFilter
+from meor.stream.files import write_stream
+from meor.stream.occurrence import EvaluationFilter
 from meor.stream.snapshot import Stream
-from meor.stream.writer import write_stream
 from meor.training.host import Update
 from meor.training.initialise import grow
 from meor.typing import SIDES, Side, Split

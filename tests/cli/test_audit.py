@@ -15,7 +15,7 @@ from tests.tiny_run import Hasty, each_step, tiny_config, tiny_stream
 from typer.testing import CliRunner
 
 from meor import cli
-from meor.cli.audit_folder import differences
+from meor.cli.audit_result import differences
 from meor.errors import RunError
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.endpoints import endpoints, to_json
@@ -26,8 +26,8 @@ from meor.run.layout import vocabulary_bytes
 from meor.run.session import start
 from meor.run.view import RunView
 from meor.storage.disk import sha256_of
+from meor.stream.files import write_stream
 from meor.stream.registry import open_stream
-from meor.stream.writer import write_stream
 from meor.typing import Side, Split
 
 

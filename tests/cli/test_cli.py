@@ -3,7 +3,6 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from types import ModuleType
 
 import pytest
 import typer
@@ -13,25 +12,6 @@ from meor import __version__, cli
 from meor.errors import InputError
 
 HEAVY = ("numpy", "torch", "pyarrow", "numba", "scipy", "pydantic", "pooch", "requests", "matplotlib")
-
-
-@pytest.fixture
-def verb(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """A verb `probe` whose behaviour a test sets with ["does"]."""
-    said: dict[str, object] = {}
-    module = ModuleType("probe_verb")
-    module.app = cli.new_verb()  # type: ignore[attr-defined]
-
-    @module.app.command()
-    def probe(count: int = typer.Option(1)) -> None:
-        """Probe [n, width]."""
-        does = said["does"]
-        assert callable(does)
-        does()
-
-    monkeypatch.setitem(sys.modules, "probe_verb", module)
-    monkeypatch.setitem(cli.VERBS, "probe", ("probe_verb", "Probe something."))
-    return said
 
 
 def call(*arguments: str) -> tuple[int, str, str]:

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from meor.backbone import Model
 from meor.cli import app
-from meor.cli.inspect_picture import picture
+from meor.cli.inspect import picture
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import penalty_records
 from meor.run.records_file import comparison_of, records_bytes, records_table
 from meor.run.view import RunView
-from meor.stream.writer import write_stream
+from meor.stream.files import write_stream
 from meor.typing import Side
 
 SETS = [part for text in SETTINGS for part in ("--set", text)]

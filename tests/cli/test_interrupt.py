@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.tiny_run import SETTINGS, each_step, results, tiny_config, tiny_stream
+from tests.tiny_run import SETTINGS, each_step, results, tiny_config
 from typer.testing import CliRunner
 
 from meor.cli import app
@@ -19,7 +19,6 @@ from meor.errors import Interrupted, RunError, is_interrupt
 from meor.hosts import replay
 from meor.run.layout import is_run
 from meor.run.session import start
-from meor.stream.writer import write_stream
 from meor.study import cell
 from meor.study.pairing import alone_cells
 
@@ -45,14 +44,6 @@ def raise_at_the_third_loss(monkeypatch: pytest.MonkeyPatch, error: BaseExceptio
         return loss(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(replay, "link_loss", interrupted)
-
-
-@pytest.fixture
-def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MEOR_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    write_stream(tiny_stream(), tmp_path / "ring")
-    return tmp_path / "ring"
 
 
 def call(*arguments: str) -> tuple[int, str]:

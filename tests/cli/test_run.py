@@ -11,23 +11,12 @@ from tests.tiny_run import SETTINGS, results, tiny_stream
 from typer.testing import CliRunner
 
 from meor.cli import app
-from meor.cli.endpoint_table import endpoint_table, legend
 from meor.cli.progress import Live, watcher
-from meor.cli.run import default_out, stream_setting
+from meor.cli.run import default_out, endpoint_table, legend, stream_setting
 from meor.run.config import Config
 from meor.run.view import RunView
-from meor.stream.writer import write_stream
 
 SETS = [part for text in SETTINGS for part in ("--set", text)]
-
-
-@pytest.fixture
-def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The tiny stream as a folder; the working folder and the cache are the test's own."""
-    monkeypatch.setenv("MEOR_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    write_stream(tiny_stream(), tmp_path / "ring")
-    return tmp_path / "ring"
 
 
 def call(*arguments: str) -> tuple[int, str, str]:

@@ -8,14 +8,14 @@ import pytest
 from filelock import FileLock
 from tests.quiet_streams import GROWS, quiet_stream
 from tests.run.test_state import cut
-from tests.tiny_run import SETTINGS, each_step, tiny_config, tiny_stream
+from tests.tiny_run import SETTINGS, each_step, tiny_config
 from typer.testing import CliRunner
 
 from meor.cli import app
 from meor.run.layout import LOCK
 from meor.run.session import start
+from meor.stream.files import write_stream
 from meor.stream.snapshot import build_stream
-from meor.stream.writer import write_stream
 from meor.typing import SPLITS, Split
 
 SETS = [part for text in SETTINGS for part in ("--set", text)]
@@ -27,10 +27,8 @@ def call(*arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_stream(tiny_stream(), tmp_path / "ring")
-    start(tiny_config(stream=tmp_path / "ring"), Path("run"), resources=each_step(tmp_path / "cache"))
+def run(ring: Path) -> Path:
+    start(tiny_config(stream=ring), Path("run"), resources=each_step(ring.parent / "cache"))
     return Path("run")
 
 

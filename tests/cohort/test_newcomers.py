@@ -4,7 +4,7 @@ from tests.growth import growing
 
 from meor.cohort.newcomers import build_cohort
 from meor.errors import InputError
-from meor.stream.answers import TrainAnswers
+from meor.stream.occurrence import TrainAnswers
 from meor.stream.snapshot import Stream, build_stream
 from meor.typing import SIDES, Side, Split
 

@@ -19,7 +19,7 @@ from meor.errors import RunError
 from meor.run.folder import RunFolder
 from meor.run.session import resume, start
 from meor.run.view import RunView
-from meor.stream.writer import write_stream
+from meor.stream.files import write_stream
 
 
 @pytest.fixture(scope="module")

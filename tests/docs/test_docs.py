@@ -20,9 +20,9 @@ import yaml
 from tests.tiny_run import SETTINGS, tiny_stream
 
 from meor.cli import app
+from meor.stream.files import write_stream
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
-from meor.stream.writer import write_stream
 from meor.study.plan import Study
 
 ROOT = Path(__file__).parents[2]

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 from tests import oracle
 
+from meor.cohort.matching import Structure
 from meor.evaluation import displacement
 from meor.evaluation.rank import rank_update
-from meor.stream.structure import Structure
 from meor.typing import Role, Side
 
 

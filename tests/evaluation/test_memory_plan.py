@@ -20,7 +20,7 @@ import json, resource, sys
 import numpy as np, torch
 from meor.backbone import BACKBONES, Model
 from meor.evaluation.rank import rank
-from meor.stream.answers import EvaluationFilter
+from meor.stream.occurrence import EvaluationFilter
 from meor.stream.occurrence import occurrences
 from meor.stream.snapshot import build_stream
 from meor.typing import Side, Split

@@ -16,7 +16,7 @@ from meor.backbone import Backbone, Model
 from meor.evaluation import tally
 from meor.evaluation.blame import blame, newcomers_ahead
 from meor.evaluation.rank import rank_update
-from meor.stream.answers import EvaluationFilter
+from meor.stream.occurrence import EvaluationFilter
 
 MIB = 2**20
 

@@ -15,14 +15,13 @@ import numpy as np
 from tests.growth import growing
 from tests.tiny_run import tiny_stream
 
-from meor.cohort.matching import build_references, shuffled_partners
+from meor.cohort.draw import block, key_words, occurrence_key
+from meor.cohort.matching import Structure, build_references, shuffled_partners
 from meor.cohort.newcomers import Cohort, build_cohort
-from meor.cohort.philox import block, key_words, occurrence_key
 from meor.hosts.replay import ReplayPass
 from meor.methods.comparison import sample_records
 from meor.random import generator, key
 from meor.stream.snapshot import Stream
-from meor.stream.structure import Structure
 from meor.training.draws import draw_buffer, draw_negatives
 from meor.training.host import Plan, Update
 

@@ -15,7 +15,8 @@ from meor.run.session import start
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.pairing import input_hash
-from meor.training.refine import Cursor, Training, refine
+from meor.training.refine import refine
+from meor.training.training import Cursor, Training
 
 FAST = ("refine.learning_rate=0.1", "refine.replay_size=60")
 

@@ -16,7 +16,7 @@ from meor.hosts import HOSTS
 from meor.methods import METHODS
 from meor.run.session import start
 from meor.run.view import RunView
-from meor.stream.writer import write_stream
+from meor.stream.files import write_stream
 
 
 @pytest.fixture

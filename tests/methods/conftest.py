@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from meor.threads import set_threads
+from meor.compiled import set_threads
 
 
 @pytest.fixture(autouse=True, scope="package")

@@ -27,8 +27,7 @@ from meor.methods.calibration_grid import (
     choose,
     grid_at,
 )
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences, occurrences
+from meor.stream.occurrence import EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream, build_stream
 from meor.typing import SIDES, SPLITS, Role, Side, Split
 

@@ -13,7 +13,8 @@ from meor.methods.penalty import Penalty
 from meor.methods.registry import penalties
 from meor.training.draws import Buffer
 from meor.training.host import Plan, Update
-from meor.training.refine import Training, refine
+from meor.training.refine import refine
+from meor.training.training import Training
 
 
 def harmless(stream, name: str) -> Model:

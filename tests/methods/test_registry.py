@@ -15,7 +15,7 @@ from meor.errors import ConfigError
 from meor.methods import METHODS, Method, is_penalized, register
 from meor.methods.registry import MEOR
 from meor.run.config import Config
-from meor.stream.writer import write_stream
+from meor.stream.files import write_stream
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ import pytest
 
 from meor.errors import MeorError
 from meor.random import generator
+from meor.stream.files import read_stream
 from meor.stream.growth import grow_file
-from meor.stream.readers import read_stream
 from meor.stream.snapshot import Stream
 from meor.typing import SPLITS
 

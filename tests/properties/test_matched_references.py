@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from tests.growth import growing, random_model
 from tests.properties.lengths import Lengths
 
-from meor.cohort.matching import build_references
+from meor.cohort.matching import Structure, build_references
 from meor.cohort.newcomers import build_cohort
 from meor.methods.comparison import Comparison
 from meor.methods.penalty import penalty_records
 from meor.methods.registry import penalties
-from meor.stream.structure import Structure
 from meor.typing import SIDES, Side, Split
 
 holds = Lengths(short=1000, long=20_000)

@@ -16,8 +16,7 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import MemoryBudgetError
 from meor.evaluation.rank import FilterPrefix, Rules, Ties, count_update, plain_rank, rank, rank_update
 from meor.evaluation.tally import SMALLEST_BLOCK
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import occurrences
+from meor.stream.occurrence import EvaluationFilter, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Split
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from meor.stream.readers import read_stream
+from meor.stream.files import read_stream
 from meor.stream.snapshot import Stream
 from meor.typing import SPLITS
 

@@ -20,8 +20,8 @@ from meor.run import session
 from meor.run.config import Config
 from meor.run.session import resume, start
 from meor.run.view import RunView
+from meor.stream.files import write_stream
 from meor.stream.snapshot import LabelFact, Stream, build_stream
-from meor.stream.writer import write_stream
 from meor.study.conduct import Means, conduct
 from meor.study.plan import Study
 from meor.typing import Split

@@ -23,8 +23,8 @@ from meor.evaluation.foreign_file import read_array
 from meor.run.session import resume, start
 from meor.run.trainer import Watcher
 from meor.run.view import RunView, model_from
+from meor.storage.disk import ListedFiles
 from meor.storage.json_file import parse_json
-from meor.storage.listed import ListedFiles
 from meor.storage.tensors import unpack_tensors
 from meor.stream.snapshot import Stream
 

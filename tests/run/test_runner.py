@@ -19,8 +19,8 @@ from meor.evaluation.rank import rank_update
 from meor.run.session import resume, start
 from meor.run.trainer import Resources, Watcher
 from meor.run.view import RunView
+from meor.stream.files import write_stream
 from meor.stream.snapshot import Stream
-from meor.stream.writer import write_stream
 
 HASTY = Hasty()
 BACKBONES = ("complex", "distmult", "transe")

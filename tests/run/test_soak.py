@@ -17,7 +17,8 @@ from meor.methods.penalty import Penalty
 from meor.run.checkpoint import Checkpoint, Checkpoints
 from meor.training.draws import draw_buffer
 from meor.training.host import Plan, Update
-from meor.training.refine import Training, refine
+from meor.training.refine import refine
+from meor.training.training import Training
 
 EVERY = 100  # steps between two looks
 

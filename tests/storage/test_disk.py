@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import meor
 from meor.errors import RunError
 from meor.storage.disk import Disk, commit_file, commit_folder, replace_folder
 
@@ -60,3 +63,51 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path) -> None:
         commit_file(Full(), tmp_path / "file", b"")
     assert {path.name: path.read_bytes() for path in target.iterdir()} == {"a": b"1"}
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+WRITES = {"write_bytes", "write_text", "touch", "rename", "unlink", "symlink_to", "hardlink_to", "rmtree"}
+WRITES |= {"copyfile", "copytree", "move", "to_csv", "to_parquet", "write_table", "savez", "save_file"}
+WRITES |= {"mkdtemp", "mkstemp", "TemporaryFile", "NamedTemporaryFile", "TemporaryDirectory", "fdopen"}
+
+
+def _writers(tree: ast.AST) -> Iterator[str]:
+    """Calls that put a file on disk, or take one away."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        whole = ast.unparse(node.func)
+        name = whole.rsplit(".", 1)[-1]
+        mode = [
+            *node.args[int(whole == "open") :][:1],
+            *(each.value for each in node.keywords if each.arg == "mode"),
+        ]
+        written = any(isinstance(part, ast.Constant) and set(str(part.value)) & set("wax+") for part in mode)
+        if name in WRITES or whole in ("os.replace", "np.save") or (name == "open" and written):
+            yield f"{whole} in line {node.lineno}"
+
+
+def test_storage_is_the_only_place_that_writes_a_file() -> None:
+    source = Path(meor.__file__).parent
+    found = {
+        f"{file.relative_to(source)}: {writer}"
+        for file in source.rglob("*.py")
+        if file.parent.name != "storage" and file.name != "compiled.py"  # which finds numba a folder
+        for writer in _writers(ast.parse(file.read_text(encoding="utf-8")))
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "open(p, 'wb')",
+        "p.open('xb')",
+        "open(p, mode='a')",
+        "os.replace(p, q)",
+        "np.savez(p)",
+        "os.rename(p, q)",
+    ],
+)
+def test_a_line_that_writes_is_noticed(line: str) -> None:
+    assert list(_writers(ast.parse(line)))
+    assert not list(_writers(ast.parse("open(p, 'rb'); p.open('rb'); t.replace('a', 'b'); tarfile.open(p)")))

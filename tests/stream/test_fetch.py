@@ -10,15 +10,8 @@ from tests.stream.published import ENTRY, FILES, members, on_mirror, serve, tar_
 
 from meor.errors import StreamError
 from meor.stream.fetch import fetch
-from meor.stream.readers import read_stream
+from meor.stream.files import read_stream
 from meor.stream.registry import verify
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("MEOR_MIRROR", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "data"
 
 
 def _nothing_is_left(home: Path) -> bool:

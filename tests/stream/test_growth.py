@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 
 from meor.errors import ConfigError, StreamError
 from meor.random import generator
-from meor.stream.growth import Shares, grow, grow_file, write_stream
-from meor.stream.readers import read_stream
-from meor.stream.snapshot import LabelFact, Stream, build_stream
+from meor.stream.files import read_stream
+from meor.stream.growth import Shares, grow, grow_file
+from meor.stream.snapshot import LabelFact, Stream
 from meor.typing import SPLITS, Split
 
 QUIET = lambda _: None  # noqa: E731
@@ -197,50 +196,3 @@ class TestFile:
         (tmp_path / "out").mkdir()
         with pytest.raises(StreamError, match="already exists"):
             grow_file(tmp_path / "facts.tsv", tmp_path / "out")
-
-
-class TestWrite:
-    def test_any_label_reads_back(self, tmp_path: Path) -> None:
-        names = [" a ", "ü\u2028x", "x\x85", "#", '"', "𝔘", "a,b", "head"]
-        facts = [(name, f"r {name}", names[0]) for name in names]
-        stream = build_stream(
-            "s", [{Split.TRAIN: facts[:5], Split.TEST: facts[:0]}, {Split.TRAIN: facts[5:]}]
-        )
-        write_stream(stream, tmp_path / "s")
-        assert read_stream(tmp_path / "s").content_hash() == stream.content_hash()
-
-    @pytest.mark.parametrize("label", ["", " ", "a\tb", "a\nb", "a\rb", "\0", "\ufeffa", "\ud800"])
-    def test_a_label_that_no_line_can_carry_is_refused(self, tmp_path: Path, label: str) -> None:
-        stream = build_stream("s", [{Split.TRAIN: [("a", "r", label)]}])
-        with pytest.raises(StreamError, match="Rename"):
-            write_stream(stream, tmp_path / "s")
-        assert not list(tmp_path.iterdir())
-
-    @pytest.mark.parametrize("call", ["fsync", "rename", "mkdir"])
-    def test_a_failing_disk_leaves_nothing(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-    ) -> None:
-        stream = build_stream("s", [{Split.TRAIN: [("a", "r", "b")]}])
-        real = getattr(os, call)
-        calls = 0
-
-        def full(*rest: object, **named: object) -> object:
-            nonlocal calls
-            calls += 1
-            if call != "mkdir" or calls == 4:  # the parent, the staging folder, the stream, then a snapshot
-                raise OSError(28, "No space left on device")
-            return real(*rest, **named)
-
-        monkeypatch.setattr(os, call, full)
-        with pytest.raises(StreamError, match="No space left"):
-            write_stream(stream, tmp_path / "s")
-        assert not list(tmp_path.iterdir())
-
-    def test_an_existing_target_is_refused(self, tmp_path: Path) -> None:
-        stream = build_stream("s", [{Split.TRAIN: [("a", "r", "b")]}])
-        (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-        for target in (tmp_path, tmp_path / "link"):
-            with pytest.raises(StreamError, match="already exists"):
-                write_stream(stream, target)
-        with pytest.raises(StreamError):
-            write_stream(stream, tmp_path / "a\0b")

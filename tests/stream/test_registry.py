@@ -20,12 +20,6 @@ from meor.stream.registry import (
 )
 
 
-@pytest.fixture(autouse=True)
-def _no_data_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("MEOR_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "entries", lambda: (ENTRY,))
@@ -161,3 +155,10 @@ def test_a_recorded_folder_counts_while_it_is_there(tmp_path: Path) -> None:
     assert registry.recorded_place(str(tmp_path)) == tmp_path
     assert registry.recorded_place(str(tmp_path / "gone")) is None
     assert registry.recorded_place(None) is None
+
+
+def test_a_data_folder_may_be_given_as_text(small: None, tmp_path: Path) -> None:
+    folder = put(tmp_path)
+    assert find_folder(ENTRY, str(tmp_path)) == folder
+    assert open_stream("Small", data_dir=str(tmp_path)).name == "Small"
+    verify(ENTRY, str(folder))

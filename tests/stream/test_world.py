@@ -1,13 +1,13 @@
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import occurrences
+from meor.stream.occurrence import EvaluationFilter, occurrences
 from meor.stream.snapshot import Stream
 from meor.stream.world import MIN_QUERIES, world
 from meor.typing import SPLITS, Role, Side, Split
@@ -119,3 +119,10 @@ def test_seeds_tell_different_worlds() -> None:
 def test_labels_are_readable_and_free_of_numbers() -> None:
     labels = world().entities.labels
     assert not [label for label in labels if any(c.isdigit() or c == "\t" for c in label)]
+
+
+def test_the_world_is_the_one_that_results_were_measured_on() -> None:
+    stream = world()
+    assert stream.content_hash() == "f167ffff277eff7d5938faf2ed464ff8214d7caab969dae35bcbcfa418406db8"
+    planted = hashlib.sha256(repr(stream.planted).encode()).hexdigest()
+    assert planted == "2b9c59b190e00b9c7314be2d60d1b528287cf9503f6c0d31bffd0537ed7e52f7"

@@ -12,7 +12,7 @@ from tests.study.study_rows import METHODS, study_rows
 
 from meor.report.html import render
 from meor.report.study_page import study_page
-from meor.storage.table_file import table_bytes
+from meor.storage.parquet import table_bytes
 from meor.study.effects import compare, levels
 from meor.study.effects_file import EFFECTS_FILE, write_effects
 from meor.study.plan import Study

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.tiny_run import SETTINGS, tiny_stream
 
-from meor.stream.writer import write_stream
+from meor.stream.files import write_stream
 from meor.study.plan import Study
 
 METHODS = ("none", "calibration", "mmr", "uor", "shuffled", "uncentered", "meor")

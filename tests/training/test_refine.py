@@ -13,15 +13,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from meor.backbone import BACKBONES, Backbone, Model
+from meor.compiled import set_threads
 from meor.errors import ConfigError, MeorError, NonFiniteError, RunError
 from meor.hosts.replay import Replay
 from meor.stream.snapshot import Stream
-from meor.threads import set_threads
 from meor.training.draws import draw_buffer
 from meor.training.host import Plan, Stage, Update
 from meor.training.initialise import base_model, grow
 from meor.training.loss import Batch, Table
-from meor.training.refine import Cursor, Training, no_penalty, refine
+from meor.training.refine import no_penalty, refine
+from meor.training.training import Cursor, Training
 from meor.typing import Ids
 
 PLAN = Plan(seed=2, learning_rate=2e-2, passes=3, batch_size=8, negatives=3, order="permuted")

@@ -1,4 +1,4 @@
-"""The `meor` command: one file a verb, imported only when that verb is called.
+"""The `meor` command: one file per verb, imported only when that verb is called.
 
 How to add a verb
 -----------------
@@ -42,7 +42,7 @@ VERBS: dict[str, tuple[str, str]] = {
 
 EXPLAINED, INTERRUPTED = 2, 130
 
-# What the machine refuses rather than what we got wrong: worth a sentence, not a traceback.
+# Errors of the machine and not of this program: they get a sentence, not a traceback.
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 
 
@@ -95,12 +95,12 @@ def load(verb: str) -> Any:
 
 
 def _interrupted(error: BaseException) -> str:
-    """One line, which ends with how to go on where there is something to go on with."""
+    """One line; it ends with how to go on, if there is anything to continue."""
     return f"interrupted; {error}" if isinstance(error, Interrupted) else "interrupted"
 
 
 def _make_visible(error: BaseException) -> None:
-    """Typer tells of a wrong option and repeats what was typed: a shell may have put a file's name there."""
+    """Typer's message about a wrong option repeats what was typed, which may be the name of a file."""
     message = getattr(error, "message", None)
     if isinstance(message, str) and hasattr(error, "show"):
         setattr(error, "message", "\n".join(terminal(line) for line in message.split("\n")))  # noqa: B010

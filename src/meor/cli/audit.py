@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +13,9 @@ import typer
 from rich.console import Console
 
 from meor.cli import new_verb
-from meor.cli.audit_folder import (
-    DISPLACEMENT,
-    GROUPS,
-    MARK,
-    PROTOCOLS,
-    differences,
-    require_free,
-)
-from meor.cli.audit_question import Wanted, question_of
-from meor.cli.audit_show import show, show_protocols
-from meor.cli.audit_source import Files, Source, given, of_run
-from meor.cli.memory import Memory
+from meor.cli.audit_input import Files, Source, Wanted, given, of_run, question_of
+from meor.cli.audit_result import differences, show, show_protocols
+from meor.cli.options import DataDir, Memory
 from meor.errors import InputError, RunError
 from meor.escape import terminal
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
@@ -42,6 +34,10 @@ from meor.stream.validation import Duplicates, duplicate_rule
 from meor.typing import Split
 
 app = new_verb()
+
+DISPLACEMENT, GROUPS, PROTOCOLS = "displacement.json", "groups.json", "protocols.json"
+MARK = "audit.json"
+"""The file that makes a folder an audit, so that --force replaces audits and nothing else."""
 
 
 @app.command()
@@ -79,7 +75,7 @@ def command(
         bool, typer.Option("--protocols", help="Also the field's older protocols and forgetting measures.")
     ] = False,
     memory: Memory = "1GiB",
-    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
+    data_dir: DataDir = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write. [print only]")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier audit in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
@@ -109,7 +105,7 @@ def command(
     """
     budget = parse_bytes(memory)
     if out is not None:
-        require_free(out, force=force)
+        _require_free(out, force=force)
     wanted = Wanted(update, updates, sides, split, ties, filter_prefix, filter_splits)
     files = Files(backbone, entity, relation, vocabulary)
     source, question = _source(run, stream, files, data_dir, wanted, duplicate_rule(duplicates))
@@ -126,7 +122,7 @@ def command(
     if out is not None:
         replace_folder(Disk(), out, _files(source, content, found))
     disagreements = None
-    if source.run is not None and source.comparable and question == _own_question(source, Wanted()):
+    if source.run is not None and source.comparable and question == source.question(Wanted()):
         disagreements = differences(source.run, found, content[ENDPOINTS])
     if as_json:
         print(json.dumps({**content, "disagreements": disagreements}, indent=2, allow_nan=False))
@@ -134,6 +130,23 @@ def command(
         show(Console(), source.stream, f"{source.stream.name}, {source.backbone}", found)
         show_protocols(Console(), older or {})
     _conclude(run, out, disagreements, "" if run is None else unfinished(run, source.stream.updates[-1]))
+
+
+def _require_free(out: Path, *, force: bool) -> None:
+    """Refuse a folder that may not be replaced, before any work is done."""
+    if not os.path.lexists(out):
+        parent = next(place for place in out.absolute().parents if os.path.lexists(place))
+        if not parent.is_dir():
+            raise InputError("is not a folder", remedy="Name another place with --out", path=parent)
+        return
+    if not out.is_dir():
+        raise InputError("is a file", remedy="Name a folder with --out", path=out)
+    if not any(out.iterdir()):
+        return
+    if not (out / MARK).is_file():
+        raise InputError("the folder holds other files", remedy="Name another one with --out", path=out)
+    if not force:
+        raise InputError("the folder holds an audit", remedy="Replace it with --force", path=out)
 
 
 def _source(
@@ -147,7 +160,7 @@ def _source(
     if run is not None:
         files.require_none()
         source = of_run(run, stream, data_dir)
-        return source, _own_question(source, wanted)
+        return source, source.question(wanted)
     if stream is None:
         raise InputError(
             "neither a run nor a stream was named",
@@ -160,10 +173,6 @@ def _source(
 
 def _let_go(update: int) -> NoReturn:
     raise RunError(f"the model of update {update} has been let go of.")
-
-
-def _own_question(source: Source, wanted: Wanted) -> Question:
-    return question_of(wanted, source.stream, own=source.evaluation, updates=source.updates)
 
 
 def _older(source: Source, question: Question, sequence: bool, memory: int) -> dict[str, Any]:
@@ -184,7 +193,7 @@ def _older(source: Source, question: Question, sequence: bool, memory: int) -> d
 
 
 def _content(source: Source, question: Question, found: Mapping[Split, SplitAudit]) -> dict[str, Any]:
-    """The JSON files of an audit, by name. No time and no place: equal audits are equal bytes."""
+    """The JSON files of an audit, by name. They hold no time and no path: equal audits are equal bytes."""
     content: dict[str, Any] = {
         MARK: {
             "kind": "audit",

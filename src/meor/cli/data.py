@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from meor.cli import new_verb
-from meor.cli.memory import ReadingMemory
+from meor.cli.options import ReadingMemory
 from meor.escape import terminal
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def grow(
 
 
 def describe(stream: Stream) -> list[dict[str, int]]:
-    """One row a snapshot: cumulative vocabulary sizes, as in the paper's Table 1, and what it introduced."""
+    """One row per snapshot: cumulative vocabulary sizes (the paper's Table 1), and what it introduced."""
     return [
         {
             "entities": stream.entity_counts[index],

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from meor.backbone.base import Model
 from meor.cli import new_verb
-from meor.cli.inspect_picture import picture
-from meor.cli.memory import ReadingMemory
+from meor.cli.options import ReadingMemory
+from meor.cohort.newcomers import Cohort
 from meor.errors import InputError
 from meor.escape import LONGEST, terminal
 from meor.methods.comparison import sample_records
@@ -26,9 +26,15 @@ from meor.methods.penalty import Records, penalty_records
 from meor.run.records_file import comparison_of
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
-from meor.typing import SIDES, Ids
+from meor.typing import SIDES, Floats, Ids, Side
 
 app = new_verb()
+
+BARS = " ▁▂▃▄▅▆▇█"
+NAMED = 5
+
+Name = Callable[[int], str]
+"""The label of an id, as a terminal may show it."""
 
 
 @app.command()
@@ -64,14 +70,8 @@ def command(
         json.dump([record_json(found, int(x), stream, ids=ids) for x in chosen], sys.stdout, allow_nan=False)
         sys.stdout.write("\n")
         return
-    _show(
-        found,
-        chosen,
-        stream,
-        model,
-        ids=ids,
-        title=f"{view.config.method} on {terminal(stream.name)}, update {update}",
-    )
+    title = f"{view.config.method} on {terminal(stream.name)}, update {update}"
+    _show(found, chosen, stream, model, ids=ids, title=title)
 
 
 def record_json(found: Records, x: int, stream: Stream, *, ids: bool) -> dict[str, Any]:
@@ -101,9 +101,16 @@ def record_json(found: Records, x: int, stream: Stream, *, ids: bool) -> dict[st
     }
 
 
-def _shown_namers(stream: Stream, ids: bool) -> tuple[Callable[[int], str], Callable[[int], str]]:
+def _shown_namers(stream: Stream, ids: bool) -> tuple[Name, Name]:
     entity, relation = _namers(stream, ids)
     return lambda e: terminal(entity(e), LONGEST), lambda r: terminal(relation(r), LONGEST)
+
+
+def _query(cohort: Cohort, x: int, entity: Name, relation: Name) -> str:
+    head, of, tail = (int(part) for part in cohort.fact[x])
+    if cohort.side[x] == Side.HEAD:
+        return f"?, {relation(of)}, {entity(tail)}"
+    return f"{entity(head)}, {relation(of)}, ?"
 
 
 def _namers(stream: Stream, ids: bool) -> tuple[Any, Any]:
@@ -142,14 +149,8 @@ def _table(found: Records, chosen: Ids, stream: Stream, ids: bool, title: str) -
     for name in ("newcomers", "tau", "U new", "U old", "excess"):
         table.add_column(name, justify="right")
     for x in chosen[np.argsort(-found.excess[chosen], kind="stable")]:
-        head, of, tail = (int(part) for part in cohort.fact[x])
-        asked = (
-            f"?, {relation(of)}, {entity(tail)}"
-            if cohort.side[x] == 0
-            else f"{entity(head)}, {relation(of)}, ?"
-        )
         table.add_row(
-            Text(asked, overflow="ellipsis", no_wrap=True),
+            Text(_query(cohort, x, entity, relation), overflow="ellipsis", no_wrap=True),
             Text(entity(int(cohort.answer[x])), overflow="ellipsis", no_wrap=True),
             str(cohort.n_newcomers[x]),
             f"{found.scale.tau[x]:.4g}",
@@ -158,3 +159,70 @@ def _table(found: Records, chosen: Ids, stream: Stream, ids: bool, title: str) -
             Text(f"{found.excess[x]:.4f}", style="bold" if found.active[x] else "dim"),
         )
     return table
+
+
+def picture(found: Records, x: int, model: Model, entity: Name, relation: Name, width: int = 80) -> str:
+    """One record on one axis: how many newcomers and matched old entities score where, the answer being 0."""
+    cohort = found.comparison.cohort
+    newcomers = cohort.newcomers_of(x)
+    drawn = found.comparison.drawn(np.array([x]))[0]
+    gap = _gaps(found, x, model)
+    reference = drawn[drawn >= 0]
+    margin = 13
+    columns = max(min(width, 120) - margin, 20)
+    shown = np.concatenate([gap[newcomers], gap[reference], [0.0]])
+    edges = np.linspace(
+        shown.min(), shown.max() if shown.max() > shown.min() else shown.min() + 1, columns + 1
+    )
+    zero = int(np.clip(np.searchsorted(edges, 0.0, side="right") - 1, 0, columns - 1))
+    top = max(_counts(gap[newcomers], edges).max(), (_counts(gap[reference], edges) / len(drawn)).max(), 1e-9)
+    lines = [
+        f"({_query(cohort, x, entity, relation)}), answer {entity(int(cohort.answer[x]))}",
+        f"{'newcomers':<{margin}}{_bars(_counts(gap[newcomers], edges), top)}",
+        f"{'matched old':<{margin}}{_bars(_counts(gap[reference], edges) / len(drawn), top)}",
+        f"{'':<{margin}}{'─' * zero}┴{'─' * (columns - zero - 1)}",
+        f"{'':<{margin}}{_ticks(edges, zero, columns)}",
+        f"gap to the answer in units of tau = {found.scale.tau[x]:.4g}; right of the mark: above it",
+    ]
+    lines += _named("newcomers above it", newcomers, gap, entity)
+    lines += _named("matched old above it", np.unique(reference), gap, entity)
+    lines.append(
+        f"U new {found.new[x]:.4f}, U old {found.reference[x]:.4f}, excess {found.excess[x]:.4f}: "
+        + ("penalised" if found.active[x] else "not penalised")
+    )
+    return "\n".join(lines)
+
+
+def _gaps(found: Records, x: int, model: Model) -> Floats:
+    """[n_cur] z of every entity."""
+    cohort = found.comparison.cohort
+    side = SIDES[cohort.side[x]]
+    anchor, of = cohort.anchor[x : x + 1], cohort.relation[x : x + 1]
+    score = model.score(anchor, of, side)[0, : cohort.n_cur].detach().double().numpy()
+    return np.asarray((score - score[cohort.answer[x]]) / found.scale.tau[x], dtype=np.float64)
+
+
+def _counts(value: Floats, edges: Floats) -> Floats:
+    return np.histogram(value, edges)[0].astype(np.float64)
+
+
+def _bars(count: Floats, top: float) -> str:
+    """Heights on a root scale, so that a lone entity beside a crowd is still seen."""
+    height = np.ceil(np.sqrt(count / top) * (len(BARS) - 1)).astype(int)
+    return "".join(BARS[level] for level in height)
+
+
+def _ticks(edges: Floats, zero: int, columns: int) -> str:
+    line = [" "] * columns
+    for text, at in ((f"{edges[0]:.2g}", 0), (f"{edges[-1]:.2g}", columns), ("answer", zero)):
+        begin = max(0, min(at - (len(text) // 2 if text == "answer" else 0), columns - len(text)))
+        line[begin : begin + len(text)] = text
+    return "".join(line)
+
+
+def _named(what: str, ids: Ids, gap: Floats, entity: Name) -> list[str]:
+    above = ids[gap[ids] > 0]
+    best = above[np.argsort(-gap[above], kind="stable")][:NAMED]
+    names = ", ".join(f"{entity(int(e))} {gap[e]:+.2f}" for e in best)
+    more = "" if len(above) <= NAMED else f" and {len(above) - NAMED} more"
+    return [f"{len(above)} {what}" + (f": {names}{more}" if names else "")]

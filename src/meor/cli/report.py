@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from meor.cli import new_verb
-from meor.cli.memory import ReadingMemory
+from meor.cli.options import DataDir, ReadingMemory
 from meor.errors import InputError
 from meor.escape import terminal
 from meor.report.figure_files import FIGURES, write_figures
@@ -40,7 +40,7 @@ def command(
     runs: Annotated[
         Path | None, typer.Option(help="Where a study's run folders are, if not in the study's folder.")
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
+    data_dir: DataDir = None,
     memory: ReadingMemory = "1GiB",
 ) -> None:
     """One HTML file that shows what a run or a study found.

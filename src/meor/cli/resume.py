@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 
 from meor.cli import new_verb
-from meor.cli.memory import Memory
+from meor.cli.options import AsJson, Cache, DataDir, Memory, Quiet, Seconds, Threads
 from meor.cli.progress import watcher
-from meor.cli.run import AsJson, Cache, DataDir, Quiet, Seconds, Threads, conclude, resources
+from meor.cli.run import conclude, resources
 from meor.run.session import resume
 
 app = new_verb()

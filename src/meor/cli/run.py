@@ -9,22 +9,23 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from meor.cli import new_verb
-from meor.cli.endpoint_table import endpoint_table, legend
-from meor.cli.memory import Memory
+from meor.cli.options import AsJson, Cache, DataDir, Memory, Quiet, Seconds, Threads
 from meor.cli.progress import watcher
 from meor.errors import ConfigError
 from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
+from meor.evaluation.endpoints import Overall, by_update, note, overall
 from meor.heap import parse_bytes
 from meor.run.config import Config
 from meor.run.control import CONTROL
 from meor.run.session import start
 from meor.run.trainer import Resources
 from meor.run.view import RunView
+from meor.stream.occurrence import sample_note
 from meor.stream.registry import WORLD, find_entry
-from meor.stream.sample import sample_note
 
 app = new_verb()
 # Every option has a default: a bare `meor run` grows the embedded world.
@@ -36,14 +37,14 @@ BASE_FILES = {
     "vocabulary": ("vocabulary.tsv", "vocabulary.txt"),
 }
 
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads; results do not depend on it. [all cores]")]
-Cache = Annotated[
-    Path | None, typer.Option(help="Where base models are shared. [MEOR_CACHE, or the user's cache]")
-]
-Seconds = Annotated[float, typer.Option(min=0, help="Seconds between checkpoints; 0: after every step.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the endpoints as JSON.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")]
+
+MEANING = {
+    "H_cur": "old facts, ranked among all entities known now",
+    "H_old": "old facts, ranked among the entities known before the update",
+    "D_MCI": "what newcomers cost old facts: H_old - H_cur",
+    "A_TN": "new facts whose answer is a newcomer",
+    "A_QN": "new facts that ask about a newcomer",
+}
 
 
 @app.command(no_args_is_help=False)
@@ -163,7 +164,7 @@ def resources(threads: int | None, memory: str, cache: Path | None, checkpoint_s
 
 
 def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
-    """The endpoints go to stdout, and where to find the rest."""
+    """Print the endpoints, and which command shows more."""
     if as_json:
         print(json.dumps({"run": str(run), "endpoints": found}, indent=2, allow_nan=False))
     elif not quiet:
@@ -181,3 +182,39 @@ def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) ->
         if any(at > 0 for at in RunView.open(run).admitted_at()):
             hint = f"{shell(['meor', 'audit', str(run)])} shows which newcomers displaced which answers."
             console.print(Text(hint), soft_wrap=True)
+
+
+def endpoint_table(title: str, found: dict[str, Any]) -> Table:
+    """One endpoint per row, one update per column (its sides averaged), and the mean over all cells."""
+    updates = sorted({cell["update"] for each in found.values() for cell in each.get("cells", ())})
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("", style="bold", no_wrap=True)
+    for update in updates:
+        table.add_column(f"update {update}", justify="right")
+    table.add_column("all", justify="right", style="bold")
+    for name in MEANING:
+        if name in found:
+            table.add_row(name, *_values(found[name], updates))
+    return table
+
+
+def legend(found: dict[str, Any]) -> Text:
+    """What each row is about, why one is undefined, and what is marked."""
+    lines = []
+    for name, meaning in MEANING.items():
+        if name in found:
+            reason = found[name].get("reason")
+            lines.append(f"{name:6}{meaning}" + (f" ({reason})" if reason else ""))
+    marked = note((name, overall(found[name])) for name in MEANING if name in found)
+    return Text("\n".join([*lines, *([marked] if marked else [])]))
+
+
+def _values(endpoint: dict[str, Any], updates: list[int]) -> list[str]:
+    each = by_update(endpoint)
+    values = [_shown(each[update]) if update in each else "-" for update in updates]
+    whole = overall(endpoint)
+    return [*values, "undefined" if whole.value is None else _shown(whole)]
+
+
+def _shown(found: Overall) -> str:
+    return f"{found.value:.4f}{found.mark}"

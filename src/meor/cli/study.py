@@ -11,15 +11,17 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from meor.cli import new_verb
-from meor.cli.memory import Memory
+from meor.cli.options import DataDir, Memory
+from meor.cli.progress import Bar, Countdown, Plain, Quiet, duration
 from meor.cli.run import stream_setting
-from meor.cli.study_progress import observer
 from meor.errors import StudyError
 from meor.escape import shell, terminal
 from meor.heap import parse_bytes
-from meor.study.conduct import Findings, Means, conduct
+from meor.study.cell import Outcome
+from meor.study.conduct import Findings, Means, Observer, conduct
 from meor.study.effects_file import EFFECTS_FILE, write_effects
 from meor.study.execute import executor_of
 from meor.study.paired_tables import HOLM_TABLES
@@ -66,7 +68,7 @@ def command(
     memory: Memory = "1GiB",
     cache: Annotated[Path | None, typer.Option(help="Where base models are shared.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")] = None,
+    data_dir: DataDir = None,
     holm: Annotated[bool, typer.Option("--holm", help="Add p-values of ΔH_cur adjusted by Holm.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no tables.")] = False,
 ) -> None:
@@ -157,3 +159,57 @@ def _tell_failures(found: Findings) -> None:
             f"{len(found.failures)} of the study's runs failed; the first is {name}: {reason.rstrip('.')}. "
             f"{others}The same command tries the failed ones again."
         )
+
+
+def observer(console: Console, workers: int, *, quiet: bool) -> Shown:
+    if quiet:
+        return Shown()
+    return Live(console, workers) if console.is_terminal else Lines(console, workers)
+
+
+class Shown(Quiet, Observer):
+    """A study of which nothing is shown."""
+
+
+class Lines(Plain, Shown):
+    """For logs and pipes: one line per cell."""
+
+    def __init__(self, console: Console, workers: int) -> None:
+        super().__init__(console)
+        self._countdown = Countdown(workers)
+
+    def stage(self, name: str, cells: int, total: int) -> None:
+        self._countdown.total = total
+        self.say(f"{name}: {cells} runs" if cells else f"{name}: nothing more to run, {total} in all")
+
+    def cell(self, outcome: Outcome) -> None:
+        count = self._countdown
+        count.add(outcome)
+        self.say(f"{count.done}/{count.total} {told(outcome)} {count.left}".rstrip())
+
+
+class Live(Bar, Shown):
+    """A bar over the whole study; failures and finished cells scroll by above it."""
+
+    def __init__(self, console: Console, workers: int) -> None:
+        left = TextColumn("{task.fields[left]}")
+        super().__init__(console, MofNCompleteColumn(), TimeElapsedColumn(), left, left="")
+        self._countdown = Countdown(workers)
+
+    def stage(self, name: str, cells: int, total: int) -> None:
+        self._countdown.total = total
+        self._progress.update(self._task, description=name, total=total)
+
+    def cell(self, outcome: Outcome) -> None:
+        self._countdown.add(outcome)
+        self._progress.update(self._task, completed=self._countdown.done, left=self._countdown.left)
+        if outcome.failure or not outcome.reused:
+            self.line(told(outcome), style="red" if outcome.failure else "")
+
+
+def told(outcome: Outcome) -> str:
+    if outcome.failure is not None:
+        return f"FAILED {outcome.cell.name}: {outcome.failure}"
+    took = "was there" if outcome.reused else duration(outcome.seconds)
+    value = None if outcome.row is None else outcome.row.H_cur
+    return f"{outcome.cell.name}: {took}" + ("" if value is None else f", H_cur {value:.4f}")

@@ -1,34 +1,99 @@
-"""Score-blind matched references: nested keys, cells of old entities, J draws.
+"""Score-blind matched references: structure of entities, cells of old entities, J draws.
 
-Cells of the three keys lie behind one another in one numbering: finest (bin and signature), then bin,
-then the one cell of all old entities. Keys of different sides never meet, so each side has its own.
+Matching looks at degree bins and relation-role signatures of the training prefix. Cells of the three nested
+keys are numbered one after another: first those of bin and signature, then those of the bin, then the one
+cell of all old entities. Keys of different sides never mix, so each side has its own cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.cohort.draw import N_LEVELS, Cells, Drawn, draw_cohorts
+from meor.cohort.draw import N_LEVELS, Cells, Drawn, draw_cohorts, key_words
 from meor.cohort.newcomers import Cohort
-from meor.cohort.philox import key_words
+from meor.compiled import share
+from meor.errors import ConfigError
 from meor.random import generator
-from meor.stream.structure import Structure
-from meor.threads import share
-from meor.typing import SIDES, Ids, Side
+from meor.stream.snapshot import Stream
+from meor.typing import RELATION_COLUMN, SIDES, Facts, Ids, Side, Split
 
 Rule = Literal["matched", "role"]
 """`matched` walks the nested keys; `role` draws from the terminal cell only (UOR)."""
+
+Signature = Literal["all", "role"]
+"""`all`: every (relation, role) pair of an entity; `role`: only pairs in the predicted role."""
 
 DRAWS = 4
 """J of the paper."""
 
 TERMINAL = N_LEVELS - 1
-_KIND = {"matched": 1, "role": 2}  # own address for UOR (decision 35)
+_KIND = {"matched": 1, "role": 2}  # UOR has random draws of its own (decision 35)
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """Numbers of every entity in E_u, one row per side; equal numbers mean equal structure."""
+
+    update: int
+    degree: NDArray[np.int64]  # [2, E] facts in which the entity plays that role
+    degree_bin: NDArray[np.int64]  # [2, E] 0 for degree 0, else 1 + floor(log2(degree))
+    signature: NDArray[np.int64]  # [2, E] 0 for the empty set
+
+    @property
+    def n_entities(self) -> int:
+        return int(self.degree.shape[1])
+
+    @classmethod
+    def through(cls, stream: Stream, update: int, signature: Signature = "all") -> Structure:
+        """b_u(e, d) and rho_u(e, d) from training facts of snapshots 0..update (decision 31)."""
+        return cls.from_facts(
+            stream.prefix(update, [Split.TRAIN]), stream.entity_counts[update], update, signature
+        )
+
+    @classmethod
+    def from_facts(
+        cls, facts: Facts, n_entities: int, update: int = 0, signature: Signature = "all"
+    ) -> Structure:
+        if signature not in get_args(Signature):
+            raise ConfigError(f"unknown signature {signature!r}", remedy="Use 'all' or 'role'")
+        degree = np.stack([np.bincount(facts[:, side.answer_column], minlength=n_entities) for side in SIDES])
+        entity = np.concatenate([facts[:, side.answer_column] for side in SIDES])
+        pair = np.concatenate([facts[:, RELATION_COLUMN] * 2 + int(side) for side in SIDES])
+        if signature == "all":
+            both = set_numbers(entity, pair, n_entities)
+            numbers = np.stack([both, both])
+        else:
+            role = [pair % 2 == int(side) for side in SIDES]
+            numbers = np.stack([set_numbers(entity[of], pair[of], n_entities) for of in role])
+        return cls(update, degree.astype(np.int64), degree_bins(degree), numbers)
+
+
+def degree_bins(degree: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0 for degree 0, else 1 + floor(log2(degree)); exact, since frexp reads the exponent."""
+    return np.frexp(degree.astype(np.float64))[1].astype(np.int64)
+
+
+def set_numbers(owner: Ids, member: Ids, n_owners: int) -> Ids:
+    """A number for the set of members of each owner: equal numbers iff equal sets, 0 for the empty set."""
+    n_members = int(member.max()) + 1 if len(member) else 1
+    distinct = np.unique(owner * n_members + member)
+    owner, member = np.divmod(distinct, n_members)
+    size = np.bincount(owner, minlength=n_owners)
+    start = np.concatenate([[0], np.cumsum(size)[:-1]])
+    numbers = np.zeros(n_owners, dtype=np.int64)
+    used = 1
+    for count in np.unique(size[size > 0]):  # sets of one size form a matrix whose rows can be compared
+        owners = np.flatnonzero(size == count)
+        rows = member[start[owners, None] + np.arange(count)]
+        kinds, number = np.unique(rows, axis=0, return_inverse=True)
+        numbers[owners] = used + number.reshape(-1)
+        used += len(kinds)
+    return numbers
 
 
 def build_cells(structure: Structure, side: Side, n_old: int, n_cur: int) -> Cells:
@@ -67,7 +132,7 @@ class Draws:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The J matched cohorts of every occurrence; made on demand, since an address is all they need."""
+    """The J matched cohorts of every occurrence; drawn on demand, since the key of a draw is all it needs."""
 
     cohort: Cohort
     cells: tuple[Cells, Cells]
@@ -80,27 +145,16 @@ class References:
         cohort = self.cohort
         ids = np.empty((len(index), self.draws, cohort.n_new), dtype=np.int32)
         level = np.empty((len(index), cohort.n_new), dtype=np.int8)
-        words = key_words("references", cohort.run, cohort.update)
+        first_level = 0 if self.rule == "matched" else TERMINAL
+        stream = (_KIND[self.rule], *key_words("references", cohort.run, cohort.update))
         for side in SIDES:
             rows = np.flatnonzero(cohort.side[index] == side)
             of = index[rows]
             drawn = Drawn(
                 cohort.fact[of], cohort.answer[of], cohort.known, cohort.known_start[of], cohort.known_end[of]
             )
-            first_level = 0 if self.rule == "matched" else TERMINAL
-            stream = (_KIND[self.rule], *words)
-            share(
-                draw_cohorts,
-                len(of),
-                rows,
-                drawn,
-                self.cells[side],
-                int(side),
-                first_level,
-                stream,
-                ids,
-                level,
-            )
+            of_side = drawn, self.cells[side], int(side)
+            share(draw_cohorts, len(of), rows, *of_side, first_level, stream, ids, level)
         return Draws(ids, level)
 
     def draws_of(self, x: int) -> Ids:
@@ -129,7 +183,7 @@ def build_references(
 
 
 def shuffled_partners(cohort: Cohort) -> Ids:
-    """[X] whose references an occurrence borrows (decision 35): one permutation a side, no fixed point.
+    """[X] whose references an occurrence borrows (decision 35): one permutation per side, no fixed point.
 
     It runs over the eligible occurrences in order of their facts, so that it does not depend on the
     order of the buffer. An occurrence that is alone on its side keeps its own.

@@ -1,7 +1,7 @@
-"""Who takes part at a historical occurrence: N_x, the eligible old pool, the scale sample.
+"""Which entities take part at a historical occurrence: N_x, the eligible old pool, the scale sample.
 
-Nothing here can see a score. An occurrence is one side of one fact; both sides of fact f stand at
-2f (head missing) and 2f + 1 (tail missing).
+Nothing here can see a score. An occurrence is one side of one fact: number 2f is fact f with its head
+missing, number 2f + 1 with its tail missing.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -13,14 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.cohort.draw import Drawn
-from meor.cohort.philox import below, block, key_words, occurrence_key
-from meor.compiled import kernel
+from meor.cohort.draw import Drawn, below, block, key_words, occurrence_key
+from meor.compiled import kernel, share
 from meor.errors import InputError
 from meor.random import Address
-from meor.stream.answers import TrainAnswers
+from meor.stream.occurrence import TrainAnswers
 from meor.stream.snapshot import Stream
-from meor.threads import share
 from meor.typing import SIDES, Facts, Ids, Side
 
 SCALE_SAMPLE = 256
@@ -57,7 +55,7 @@ class Cohort:
 
     @property
     def eligible(self) -> NDArray[np.bool_]:
-        """[X] what of B_M can be said without scores: newcomers, scale sample and terminal pool exist."""
+        """[X] the part of B_M that needs no scores: newcomers, scale sample and terminal pool exist."""
         return (self.n_newcomers > 0) & (self.n_pool > 0) & (self.scale_size > 0)
 
     @property

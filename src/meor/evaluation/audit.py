@@ -16,8 +16,7 @@ from meor.evaluation.endpoints import Endpoint, Undefined, cell_keys, endpoints
 from meor.evaluation.rank import FilterPrefix, Ranks, Rules, Ties, as_model, count_update, universes_of
 from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.heap import give_memory_back
-from meor.stream.occurrence import occurrences
-from meor.stream.sample import ALL
+from meor.stream.occurrence import ALL, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Side, Split
 

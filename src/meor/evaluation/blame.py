@@ -18,8 +18,7 @@ from meor.evaluation.rank import PAPER, Ranks, Rules
 from meor.evaluation.tally import DEFAULT_MEMORY, queries_of, tile_slices, wide_rows
 from meor.search.outrankers import Outrankers, outrankers
 from meor.search.screen import Candidates
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences
+from meor.stream.occurrence import EvaluationFilter, Occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import Floats, Ids, Role
 

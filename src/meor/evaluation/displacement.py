@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from meor.cohort.matching import degree_bins
 from meor.evaluation.rank import Ranks
 from meor.stream.snapshot import Stream
-from meor.stream.structure import degree_bins
 from meor.typing import Ids, Role, Side, Split
 
 

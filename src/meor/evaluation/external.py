@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from meor.backbone import BACKBONES, Model
 from meor.errors import ModelError
 from meor.evaluation.foreign_file import KINDS, RowNames, read_array, read_row_names, release
-from meor.stream.snapshot import Stream
-from meor.stream.vocabulary import Vocabulary
+from meor.stream.snapshot import Stream, Vocabulary
 from meor.typing import Ids
 
 TILE_BYTES = 2**24

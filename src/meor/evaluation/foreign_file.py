@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from meor.errors import InputError, ModelError
-from meor.stream.snapshot import Stream
-from meor.stream.vocabulary import Vocabulary
+from meor.stream.snapshot import Stream, Vocabulary
 from meor.typing import Ids
 
 Array = NDArray[Any]

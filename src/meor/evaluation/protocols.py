@@ -25,8 +25,7 @@ from meor.errors import EmptyCellError, MeorError, NonFiniteError
 from meor.evaluation.endpoints import METRICS, MRR, measure
 from meor.evaluation.rank import FilterPrefix, RankArray, Rules, count
 from meor.evaluation.tally import DEFAULT_MEMORY
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import occurrences
+from meor.stream.occurrence import EvaluationFilter, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, Floats, Ids, Side, Split
 

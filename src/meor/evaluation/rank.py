@@ -14,11 +14,10 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.backbone.base import Model, ScoreFunction
+from meor.backbone import Model
+from meor.backbone.base import ScoreFunction
 from meor.evaluation.tally import DEFAULT_MEMORY, tally
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences, occurrences
-from meor.stream.sample import ALL
+from meor.stream.occurrence import ALL, EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split, sides_of, splits_of
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from meor.errors import RunError
 from meor.evaluation.rank import Ranks
-from meor.storage.parquet import read_table
-from meor.storage.table_file import column, table_bytes
+from meor.storage.parquet import column, read_table, table_bytes
 from meor.stream.occurrence import Occurrences
 from meor.typing import Role, Side, Split
 

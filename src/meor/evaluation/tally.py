@@ -21,8 +21,7 @@ from meor.search.counting import count_range
 from meor.search.exact import exact_scores
 from meor.search.queries import Known, Queries
 from meor.search.screen import TILE_CANDIDATES, TILE_QUERIES, Candidates
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences
+from meor.stream.occurrence import EvaluationFilter, Occurrences
 from meor.typing import Floats, Ids
 
 DEFAULT_MEMORY: Final = 2**30

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from meor.backbone.base import GAMMA, Geometry, Model
-from meor.compiled import kernel
+from meor.compiled import kernel, share
 from meor.errors import NonFiniteError
 from meor.evaluation.rank import Ranks
 from meor.evaluation.tally import queries_of, wide_rows
@@ -22,9 +22,7 @@ from meor.search.counting import count_range
 from meor.search.exact import tiles
 from meor.search.queries import Queries
 from meor.search.screen import Candidates
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences
-from meor.threads import share
+from meor.stream.occurrence import EvaluationFilter, Occurrences
 from meor.typing import Floats, Ids
 
 BLOCK = 512  # queries scored at a time; a constant, so that no budget changes a sum

@@ -21,10 +21,8 @@ from meor.methods.calibration_grid import GRID, LEVELS, Fit, Tried, choose, grid
 from meor.methods.equations import EPSILON_TAU, ETA_MAD, scales
 from meor.random import Address
 from meor.search.exact import exact_columns
-from meor.storage.table_file import column, table_bytes, table_of
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences, occurrences
-from meor.stream.sample import ALL
+from meor.storage.parquet import column, table_bytes, table_of
+from meor.stream.occurrence import ALL, EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.cohort.matching import DRAWS, References, build_references, shuffled_partners
+from meor.cohort.matching import DRAWS, References, Signature, Structure, build_references, shuffled_partners
 from meor.cohort.newcomers import SCALE_SAMPLE, Cohort, build_cohort
 from meor.errors import ConfigError, NonFiniteError
 from meor.methods.equations import EPSILON_TAU, ETA_MAD
 from meor.methods.registry import MEOR, Variant
 from meor.random import Address, generator
 from meor.stream.snapshot import Stream
-from meor.stream.structure import Signature, Structure
 from meor.typing import SIDES, Facts, Floats, Ids
 
 BETA = 5.0

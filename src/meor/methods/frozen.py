@@ -15,6 +15,7 @@ from torch import Tensor
 
 from meor.backbone.base import Backbone, Scoring
 from meor.cohort.newcomers import Cohort
+from meor.compiled import share
 from meor.methods.comparison import Comparison, require_finite
 from meor.methods.equations import Scale, scales
 from meor.methods.kernels import reference_pressures
@@ -23,7 +24,6 @@ from meor.search.exact import exact_columns, exact_scores
 from meor.search.outrankers import outrankers
 from meor.search.queries import Known, Queries
 from meor.search.screen import Candidates
-from meor.threads import share
 from meor.typing import SIDES, Floats, Ids
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from meor.backbone.base import Backbone, Geometry, Scoring
+from meor.compiled import share
 from meor.methods.comparison import Comparison, require_finite
 from meor.methods.frozen import Frozen, Scratch
 from meor.methods.kernels import add_row_gradients, by_row, newcomer_pressures
@@ -22,7 +23,6 @@ from meor.search.clumps import Clumps
 from meor.search.exact import TILE_NUMBERS
 from meor.search.outrankers import Outrankers, outrankers
 from meor.search.screen import Candidates
-from meor.threads import share
 from meor.training.loss import Table
 from meor.typing import Floats, Ids
 

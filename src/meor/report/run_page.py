@@ -26,7 +26,7 @@ from meor.run.config import PLACES, Config
 from meor.run.control import CONTROL
 from meor.run.layout import ENDPOINTS, state_of
 from meor.run.view import RunView
-from meor.stream.sample import sample_note
+from meor.stream.occurrence import sample_note
 
 TONES = {"H_cur": "old", "D_MCI": "new"}
 

@@ -18,7 +18,7 @@ from meor.report.study_data import StudyData
 from meor.report.words import method_name, number, without_places
 from meor.run.layout import versions
 from meor.run.view import RunView
-from meor.stream.sample import sample_note
+from meor.stream.occurrence import sample_note
 from meor.study.rows import Group
 
 PLACES = ("--out", "--runs", "--data-dir", "--cache", "--executor", "--workers")

@@ -21,7 +21,7 @@ from meor.report.words import (
     short,
     signed,
 )
-from meor.stream.sample import sample_note
+from meor.stream.occurrence import sample_note
 from meor.study.effects import EFFECTS, PRESERVED, Comparison, Effect, Level, MethodLevels
 from meor.study.frontier import EqualAcquisition
 

@@ -42,6 +42,7 @@ from meor.run.layout import (
 from meor.storage.disk import (
     TEMPORARY,
     Disk,
+    ListedFiles,
     commit_file,
     commit_folder,
     explain_os_error,
@@ -49,7 +50,6 @@ from meor.storage.disk import (
     sha256_of,
 )
 from meor.storage.json_file import to_json
-from meor.storage.listed import ListedFiles
 from meor.stream.snapshot import Stream
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from meor.errors import RunError
 from meor.storage.disk import TEMPORARY
 from meor.storage.json_file import read_json
-from meor.storage.table_file import column, table_bytes, table_of
+from meor.storage.parquet import column, table_bytes, table_of
 from meor.stream.snapshot import Stream
 
 CONFIG, LOG, VOCABULARY = "config.yaml", "log.jsonl", "vocabulary.parquet"

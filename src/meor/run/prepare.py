@@ -16,8 +16,7 @@ from meor.evaluation.rank import rank
 from meor.hosts import HOSTS
 from meor.run.config import Config
 from meor.storage.tensors import pack_tensors
-from meor.stream.answers import EvaluationFilter
-from meor.stream.occurrence import Occurrences
+from meor.stream.occurrence import EvaluationFilter, Occurrences
 from meor.stream.snapshot import Stream
 from meor.training.draws import draw_buffer
 from meor.training.host import Host, Plan, Update

@@ -15,7 +15,7 @@ from meor.run.config import Config
 from meor.run.layout import RECORDS, update_name
 from meor.run.prepare import update_of
 from meor.run.view import RunView
-from meor.storage.table_file import column, table_bytes, table_of
+from meor.storage.parquet import column, table_bytes, table_of
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES
 

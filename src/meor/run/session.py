@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from meor.compiled import set_threads
 from meor.errors import ConfigError, Interrupted, MeorError, NonFiniteError, RunError, is_interrupt
 from meor.evaluation.endpoints import note, overall
 from meor.methods import NONE
@@ -34,7 +35,6 @@ from meor.run.view import RunView
 from meor.storage.disk import Disk, explained
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
-from meor.threads import set_threads
 
 
 def start(

@@ -19,7 +19,7 @@ from pydantic import (
 
 from meor.methods import METHODS, current_name
 from meor.run.explain import explain
-from meor.stream.sample import ALL
+from meor.stream.occurrence import ALL
 
 if TYPE_CHECKING:
     from meor.hosts import HostSettings
@@ -54,7 +54,7 @@ def _method(value: Any) -> Any:
 
 def _host(value: Any) -> Any:
     """A bare name, or a group with the name and the host's own settings, which the host's class describes."""
-    from meor.hosts import HOSTS, HostSettings
+    from meor.hosts import HOSTS
 
     if isinstance(value, HostSettings):
         return value

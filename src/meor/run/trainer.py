@@ -15,7 +15,8 @@ from meor.run.checkpoint import Checkpoint
 from meor.run.folder import RunFolder
 from meor.run.layout import versions
 from meor.training.host import Host, Update
-from meor.training.refine import Cursor, Training, Validate, refine
+from meor.training.refine import Validate, refine
+from meor.training.training import Cursor, Training
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ from meor.run.layout import (
     remedy_for,
     update_name,
 )
+from meor.storage.disk import ListedFiles
 from meor.storage.json_file import REMOVE_AND_REPEAT, parse_json
-from meor.storage.listed import ListedFiles
-from meor.storage.table_file import read_columns
+from meor.storage.parquet import read_columns
 from meor.storage.tensors import unpack_tensors
 from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream

@@ -15,14 +15,13 @@ from typing import Final
 import numpy as np
 import torch
 
-from meor.compiled import fast_kernel, kernel
+from meor.compiled import fast_kernel, kernel, share
 from meor.random import generator
 from meor.search.clump_search import CHUNKS, HAIR, UNSCREENABLE, Clumped, Entries, Narrow, in_order, search
 from meor.search.exact import Array
 from meor.search.outrankers import Outrankers
 from meor.search.queries import Queries
 from meor.search.screen import sizes_fit_float32
-from meor.threads import share
 from meor.typing import Ids
 
 DIRECTIONS: Final = 64  # rows are told apart by so many random projections

@@ -15,11 +15,10 @@ import torch
 from numpy.typing import NDArray
 
 from meor.backbone.base import Backbone, Geometry
-from meor.compiled import fast_kernel, kernel
+from meor.compiled import fast_kernel, kernel, share
 from meor.search.exact import Array, exact, is_known, tiles
 from meor.search.queries import Queries
 from meor.search.screen import LANES, TILE_CANDIDATES, TILE_QUERIES, Candidates, band
-from meor.threads import share
 from meor.typing import Ids
 
 GREATER, TIED_BEFORE, TIED_AFTER = 0, 1, 2

@@ -18,8 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from meor.backbone.base import Backbone, Geometry, Scoring
-from meor.compiled import fast_kernel, kernel
-from meor.threads import share
+from meor.compiled import fast_kernel, kernel, share
 from meor.typing import Floats, Ids
 
 Array = NDArray[Any]

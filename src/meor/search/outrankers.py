@@ -16,11 +16,10 @@ import numpy as np
 import torch
 
 from meor.backbone.base import Backbone, Geometry
-from meor.compiled import fast_kernel, kernel
+from meor.compiled import fast_kernel, kernel, share
 from meor.search.exact import Array, exact, is_known, tiles
 from meor.search.queries import Queries
 from meor.search.screen import LANES, Candidates, Coarse, band, coarse_products, narrow_towards
-from meor.threads import share
 from meor.typing import Floats, Ids
 
 TILE_BYTES = 2**25

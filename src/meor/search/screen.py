@@ -29,9 +29,8 @@ import numpy as np
 import torch
 
 from meor.backbone.base import Geometry, Scoring
-from meor.compiled import fast_kernel, kernel
+from meor.compiled import fast_kernel, kernel, share
 from meor.search.exact import Array
-from meor.threads import share
 from meor.typing import Floats
 
 UNIT32: Final = 2.0**-24

@@ -1,6 +1,7 @@
-"""Every byte a run writes goes through here: temp name, fsync, rename.
+"""The one place that writes files: under a temporary name, forced out to the device, then renamed.
 
 `Disk` is the seam for crash tests: they substitute one that fails, or stops for good, at a chosen call.
+`ListedFiles` reads what was written: before a file is decoded, its sha256 must be the one its manifest lists.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ import errno
 import hashlib
 import os
 import shutil
+import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
-from meor.errors import RunError
+from meor.errors import MeorError, RunError
 
 TEMPORARY = ".tmp"
 
@@ -42,7 +46,7 @@ class Disk:
             file.write(line)
 
     def sync(self, path: Path) -> None:
-        """Force a file, or the names in a folder, out to the device."""
+        """Make sure that a file, or the names in a folder, have reached the device."""
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -75,7 +79,7 @@ def commit_file(disk: Disk, target: Path, content: bytes, *, shared: bool = Fals
 
 
 def commit_folder(disk: Disk, target: Path, files: Mapping[str, bytes]) -> None:
-    """Make a folder appear whole or not at all. What had the name before must be safe to lose."""
+    """Make a folder appear complete or not at all. What had the name before must be safe to lose."""
     temporary = target.with_name(target.name + TEMPORARY)
     with explained(target), _cleaned(disk, temporary):
         disk.remove(temporary)
@@ -87,24 +91,21 @@ def commit_folder(disk: Disk, target: Path, files: Mapping[str, bytes]) -> None:
 
 
 def replace_folder(disk: Disk, target: Path, files: Mapping[str, bytes]) -> None:
-    """As `commit_folder`, for a folder that somebody may want back: it stays until the new one is whole."""
-    temporary, former = (target.with_name(f".{target.name}.{kind}-{os.getpid()}") for kind in ("new", "old"))
-    try:
-        disk.remove(temporary)
-        fill_folder(disk, temporary, files)
-        if target.exists():
-            disk.rename(target, former)
-        disk.rename(temporary, target)
-        disk.sync(target.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if not target.exists() and former.exists():
-            former.rename(target)
-        shutil.rmtree(former, ignore_errors=True)
+    """As `commit_folder`, but an existing folder stays until the new one is complete."""
+    with staging(target.parent) as place:
+        fill_folder(disk, place / "new", files)
+        try:
+            if target.exists():
+                disk.rename(target, place / "old")
+            disk.rename(place / "new", target)
+            disk.sync(target.parent)
+        finally:
+            if not target.exists() and (place / "old").exists():
+                (place / "old").rename(target)
 
 
 def fill_folder(disk: Disk, folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files below a folder, each of them and every name forced out to the device."""
+    """Write files below a folder; afterwards all of them and their names have reached the device."""
     disk.make_folder(folder)
     for inside in sorted({(folder / name).parent for name in files} - {folder}):
         disk.make_folder(inside)
@@ -113,6 +114,51 @@ def fill_folder(disk: Disk, folder: Path, files: Mapping[str, bytes]) -> None:
         disk.sync(folder / name)
     for inside in sorted({folder, *((folder / name).parent for name in files)}, reverse=True):
         disk.sync(inside)
+
+
+@contextmanager
+def staging(parent: Path) -> Iterator[Path]:
+    """A folder inside `parent` to prepare something in; it is gone afterwards, whatever happens."""
+    fresh = not parent.exists()
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".meor-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if fresh:
+            with suppress(OSError):  # not empty: what was staged is there now
+                parent.rmdir()
+
+
+def publish(disk: Disk, folder: Path, target: Path) -> None:
+    """Give a complete folder its name in one step: readers see nothing, then everything."""
+    for path in (*folder.rglob("*"), folder):
+        disk.sync(path)
+    disk.rename(folder, target)
+    disk.sync(target.parent)
+
+
+@contextmanager
+def receiving(path: Path, limit: int) -> Iterator[_LimitedFile]:
+    """A file that is written as its bytes arrive; a ValueError as soon as there are more than `limit`."""
+    with path.open("wb") as out:
+        yield _LimitedFile(out, limit)
+
+
+class _LimitedFile:
+    def __init__(self, out: BinaryIO, limit: int) -> None:
+        self._out = out
+        self._left = limit
+
+    def write(self, chunk: bytes) -> int:
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise ValueError("the answer is longer than the file that was asked for")
+        return self._out.write(chunk)
+
+    def flush(self) -> None:
+        self._out.flush()
 
 
 def sha256_of(path: Path) -> str:
@@ -140,10 +186,60 @@ def explained(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _cleaned(disk: Disk, temporary: Path) -> Iterator[None]:
-    """A failed commit does not leave its half behind: on a full disk that would be space nobody can use."""
+    """A commit that fails leaves nothing behind: on a full disk that would be space nobody can use."""
     try:
         yield
     except OSError:
         with suppress(OSError):
             disk.remove(temporary)
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFiles:
+    """One reader of a folder. It hashes each file only once."""
+
+    folder: Path
+    sha256: Mapping[str, str]
+    remedy: Callable[[str], str]  # of a file's name: the sentence that says what helps
+    error: type[MeorError] = RunError
+    verified: set[tuple[str, str]] = field(default_factory=set)  # name and sha256
+
+    def path(self, name: str) -> Path:
+        """The path of a file whose bytes are those that were listed."""
+        path = self.folder / name
+        with self._readable(name):
+            self._verify(name, lambda: sha256_of(path))
+        return path
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a file, read once: what is hashed is what will be parsed."""
+        with self._readable(name):
+            data = (self.folder / name).read_bytes()
+        self._verify(name, lambda: hashlib.sha256(data).hexdigest())
+        return data
+
+    def problem(self, name: str) -> str | None:
+        """What is wrong with a file; None if it is as listed."""
+        try:
+            self.path(name)
+        except self.error as error:
+            return str(error)
+        return None
+
+    def _verify(self, name: str, found: Callable[[], str]) -> None:
+        listed = name, self.sha256[name]
+        if listed not in self.verified and found() != listed[1]:
+            raise self.error(
+                f"{self.folder / name} does not have the sha256 its manifest states: it was changed or is "
+                f"damaged. {self.remedy(name)}"
+            )
+        self.verified.add(listed)
+
+    @contextmanager
+    def _readable(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            problem = f"{self.folder / name} cannot be read ({error.strerror}). {self.remedy(name)}"
+            raise self.error(problem) from None

@@ -51,7 +51,7 @@ def sealed(content: dict[str, Any]) -> bytes:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """The content of a file, which is to the byte what was written."""
+    """The content of a sealed file; one that is not byte for byte as written is an error."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_SEALED + 1)

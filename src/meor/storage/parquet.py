@@ -1,25 +1,33 @@
 """Every Parquet file is read and written here; none is read that would unpack to more than a byte budget.
 
-Twenty million equal rows fit in a quarter of a megabyte, and a label of a megabyte may stand in each of
-them. The number of rows is known beforehand; how wide they are is not. So text is decoded as a dictionary,
-which does not grow with repetition, and is written out only where it fits the budget.
+Twenty million equal rows fit in a quarter of a megabyte, and each of them may hold a label of a megabyte. The
+number of rows is known beforehand; how wide they are is not. So text is decoded as a dictionary, which does
+not grow with repetition, and is written out only where it fits the budget. pyarrow is imported where it is
+used: commands that meet no Parquet file start without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meor.errors import MemoryBudgetError
+import numpy as np
+from numpy.typing import NDArray
+
+from meor.errors import MemoryBudgetError, RunError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 DEFAULT_BUDGET = 2**30
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
+"""What `read_table` raises on a damaged file; an ArrowInvalid is a ValueError."""
+
+Column = Sequence[str] | NDArray[Any]
 
 _BATCH = 1 << 15
 _NO_DICTIONARY = "Not yet implemented"  # what pyarrow says of text coded by differences
@@ -40,7 +48,7 @@ def byte_budget(size: int) -> Iterator[None]:
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None, data: bytes | None = None) -> pa.Table:
-    """The table of a file, or the named columns of it. Whatever is wrong with it is an ArrowInvalid.
+    """The table of a file, or the named columns of it. Whatever is wrong with the content is an ArrowInvalid.
 
     `data` are its bytes where they were read before, such as to verify them.
     """
@@ -51,8 +59,59 @@ def read_table(path: Path, columns: Sequence[str] | None = None, data: bytes | N
             names = file.schema_arrow.names if columns is None else list(columns)
             schema = _plain_schema(file, names)
             return pa.Table.from_batches(list(batches(path, file, names, data)), schema=schema)
-    except (ValueError, KeyError, OverflowError, MemoryError) as error:
+    except (pa.ArrowException, ValueError, KeyError, OverflowError, MemoryError) as error:
         raise pa.ArrowInvalid(str(error)[:200] or "not enough memory") from None
+
+
+def read_columns(data: bytes, path: Path, columns: Sequence[str], remedy: str) -> pa.Table:
+    """Columns from the bytes of a Parquet file of ours; `path` is for the error alone."""
+    try:
+        return read_table(path, columns, data)
+    except UNREADABLE as error:
+        lines = str(error).splitlines()
+        reason = lines[0][:200] if lines else type(error).__name__
+        raise RunError(f"{path} cannot be read as a table ({reason}). {remedy}") from None
+
+
+def column(values: Column, missing: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Text, whole numbers, floats or truth values; null where `missing`.
+
+    Made from buffers: `pa.array` would import pandas wherever that is installed, for a second or more.
+    """
+    import pyarrow as pa
+
+    valid = None if missing is None or not missing.any() else pa.py_buffer(_bits(~missing))
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        kind = pa.from_numpy_dtype(values.dtype)
+        data = _bits(values) if values.dtype == bool else np.ascontiguousarray(values)
+        return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(data)])
+    known: dict[str, bytes] = {}  # of text that repeats, one copy
+    encoded = [known.setdefault(text, text.encode()) for text in values]
+    ends = np.cumsum([0, *map(len, encoded)])
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise ValueError("a column of text is longer than 2 GiB")
+    buffers = [valid, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def table_of(columns: Mapping[str, pa.Array]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_arrays(list(columns.values()), names=list(columns))
+
+
+def table_bytes(table: pa.Table, **options: Any) -> bytes:
+    """The bytes of a Parquet file. Nothing is in it but the rows and the writer's version."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, **{"compression": "zstd", "store_schema": False, **options})
+    return bytes(sink.getvalue())
+
+
+def _bits(truth: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.packbits(truth.astype(bool), bitorder="little")
 
 
 def open_parquet(path: Path, data: bytes | None = None) -> pq.ParquetFile:

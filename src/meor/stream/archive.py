@@ -1,7 +1,7 @@
-"""Take a stream's files out of an archive nobody vouches for.
+"""Take a stream's files out of an archive that nobody vouches for.
 
-Only the registered files are written, under names of ours, each up to its registered size. An archive that
-holds anything strange anywhere is refused as a whole: absolute or climbing names, links, devices, two
+Only registered files are written, under names of ours and up to their registered size. An archive that holds
+anything strange anywhere is refused as a whole: absolute or climbing names, links, devices, two
 members of one name, too many members, or far more bytes than its own size explains.
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from meor.errors import StreamError
+from meor.storage.disk import Disk
 from meor.stream.registry import Entry, RegisteredFile
 
 SUFFIXES = (".zip", ".tar.gz", ".tgz")
@@ -84,7 +85,7 @@ def _unpack(members: Iterator[_Member], entry: Entry, target: Path, archive: Pat
 
 
 def _strange(member: _Member, seen: set[str]) -> str | None:
-    """Why a member makes its archive untrustworthy, if it does; notes its name in `seen`."""
+    """Why a member makes its archive untrustworthy; None if it does not. Adds its name to `seen`."""
     name = member.name
     # names that a file system could fold into one count as one
     plain = str(PurePosixPath(name)).casefold()
@@ -101,24 +102,18 @@ def _strange(member: _Member, seen: set[str]) -> str | None:
 
 
 def _registered(member: _Member, entry: Entry, wanted: dict[str, RegisteredFile]) -> RegisteredFile | None:
-    """The registered file a member holds: its path ends in <the stream's folder>/<snapshot>/<split>.txt."""
-    if not member.is_file:
-        return None
-    path = "/" + str(PurePosixPath(member.name))
-    for folder in (entry.path, entry.name):
-        for file in wanted.values():
-            if path.endswith(f"/{folder}/{file.path}"):
-                return file
-    return None
+    """The registered file in a member: its path ends in <the stream's folder>/<snapshot>/<split>.txt."""
+    path = f"/{PurePosixPath(member.name)}"
+    ends = (
+        (f"/{folder}/{file.path}", file) for folder in (entry.path, entry.name) for file in wanted.values()
+    )
+    return next((file for end, file in ends if member.is_file and path.endswith(end)), None)
 
 
 def _write(member: _Member, file: RegisteredFile, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    left = file.size
-    with member.open() as source, path.open("xb") as out:
-        while left and (chunk := source.read(min(left, _CHUNK))):
-            out.write(chunk)
-            left -= len(chunk)
+    Disk().make_folder(path.parent)
+    with member.open() as source:
+        Disk().write(path, source.read(file.size))
 
 
 def _zip_members(archive: Path) -> Iterator[_Member]:
@@ -139,7 +134,7 @@ def _zip_members(archive: Path) -> Iterator[_Member]:
 
 
 def _tar_members(archive: Path, limit: int) -> Iterator[_Member]:
-    """Members in order, read once: each is judged before the bytes behind it are unpacked."""
+    """Members in order, read once: each is checked before the bytes after it are unpacked."""
     with gzip.open(archive) as raw:
         limited = cast(IO[bytes], _Limited(raw, limit))
         packed = tarfile.open(fileobj=limited, mode="r|")  # noqa: SIM115 (closes nothing of its own)
@@ -154,7 +149,7 @@ def _tar_members(archive: Path, limit: int) -> Iterator[_Member]:
 
 
 class _Limited:
-    """Stops a stream that unpacks to more than it may, whatever its headers declare."""
+    """Stops an archive that unpacks to more than the limit, whatever its headers declare."""
 
     def __init__(self, raw: gzip.GzipFile, limit: int) -> None:
         self._raw = raw

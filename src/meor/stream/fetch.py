@@ -10,15 +10,13 @@ Whatever the source, the hashes decide.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from meor.errors import StreamError
-from meor.storage.disk import Disk
+from meor.storage.disk import Disk, publish, receiving, staging
 from meor.stream.archive import MAX_BYTES, is_archive, unpack
 from meor.stream.registry import Entry, cache_folder, verify
 
@@ -28,7 +26,7 @@ _TIMEOUT = 30.0  # seconds without a byte
 
 def fetch(
     entry: Entry,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     *,
     source: str | None = None,
     retries: int = 2,
@@ -38,17 +36,17 @@ def fetch(
 
     A verified folder that is already there is left alone. A folder that differs is never overwritten.
     """
-    home = cache_folder() if data_dir is None else data_dir
+    home = cache_folder() if data_dir is None else Path(data_dir)
     target = home / entry.name
     if os.path.lexists(target):
         verify(entry, target)
         return target
     source = source or os.environ.get(MIRROR_VARIABLE) or None
-    with _staging(home) as staging:
-        files = staging / entry.name
+    with staging(home) as place:
+        files = place / entry.name
         files.mkdir()
         if source is not None and is_archive(source):
-            unpack(_archive(source, staging, report), entry, files)
+            unpack(_archive(source, place, report), entry, files)
         else:
             _download_files(entry, _base_url(entry, source), files, retries, report)
         verify(entry, files)
@@ -56,26 +54,9 @@ def fetch(
     return target
 
 
-@contextmanager
-def _staging(home: Path) -> Iterator[Path]:
-    """A folder beside the target that is gone afterwards, whatever happens."""
-    fresh = not home.exists()
-    home.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".fetch-", dir=home))
-    try:
-        yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-        if fresh:
-            with suppress(OSError):  # not empty: it holds the stream
-                home.rmdir()
-
-
 def _publish(entry: Entry, files: Path, target: Path) -> None:
-    for file in entry.files:
-        Disk().sync(files / file.path)
     try:
-        files.rename(target)
+        publish(Disk(), files, target)
     except OSError:
         if not target.is_dir():
             raise
@@ -93,7 +74,7 @@ def _base_url(entry: Entry, source: str | None) -> str:
     return f"{source.rstrip('/')}/{entry.name}/"
 
 
-def _archive(source: str, staging: Path, report: Callable[[str], None]) -> Path:
+def _archive(source: str, place: Path, report: Callable[[str], None]) -> Path:
     if "://" not in source:
         if not Path(source).is_file():
             raise StreamError("there is no such file", remedy="Check the name of the archive", path=source)
@@ -104,7 +85,7 @@ def _archive(source: str, staging: Path, report: Callable[[str], None]) -> Path:
     with _explained(source):
         # no hash is known for an archive: what comes out of it is verified file by file
         name = source.rsplit("/", 1)[-1]
-        path = pooch.retrieve(source, None, fname=name, path=staging, downloader=_Downloader(MAX_BYTES))
+        path = pooch.retrieve(source, None, fname=name, path=place, downloader=_Downloader(MAX_BYTES))
     return Path(path)
 
 
@@ -127,7 +108,7 @@ def _explained(url: str) -> Iterator[None]:
     import pooch
     import requests
 
-    pooch.get_logger().setLevel("WARNING")  # what is fetched is told through `report`
+    pooch.get_logger().setLevel("WARNING")  # `report` says what is fetched
     try:
         yield
     except (requests.RequestException, ValueError) as error:
@@ -160,20 +141,5 @@ class _Downloader:
     def __call__(self, url: str, output_file: Any, pooch_: Any, check_only: bool = False) -> None:
         import pooch
 
-        with open(output_file, "wb") as out:
-            pooch.HTTPDownloader(timeout=_TIMEOUT, chunk_size=1 << 16)(url, _Capped(out, self._limit), pooch_)
-
-
-class _Capped:
-    def __init__(self, out: IO[bytes], limit: int) -> None:
-        self._out = out
-        self._left = limit
-
-    def write(self, chunk: bytes) -> int:
-        self._left -= len(chunk)
-        if self._left < 0:
-            raise ValueError("the answer is longer than the file that was asked for")
-        return self._out.write(chunk)
-
-    def flush(self) -> None:
-        self._out.flush()
+        with receiving(Path(output_file), self._limit) as out:
+            pooch.HTTPDownloader(timeout=_TIMEOUT, chunk_size=1 << 16)(url, out, pooch_)

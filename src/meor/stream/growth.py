@@ -1,9 +1,9 @@
 """Cut a static or dated graph into a growth stream.
 
-`random` and `degree` let entities join one by one, each attached to what is already there where the graph
-allows: at random, or the best-connected first. A fact enters with the later of its ends. `date` lets facts
-enter when they are dated. Within a snapshot, facts are set aside for valid and test at random, but never the
-one by which an entity or relation is first seen.
+With `random` and `degree`, entities join one by one, each attached to the graph so far if that is possible:
+in random order, or the best-connected first. A fact enters with the later of its two ends. With `date`, facts
+enter in order of their dates. Within a snapshot, facts are set aside for valid and test at random, but never
+the one by which an entity or relation is first seen.
 """
 
 from __future__ import annotations
@@ -12,28 +12,24 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from meor.errors import ConfigError, StreamError
 from meor.random import generator
-from meor.stream.readers import form_of, read_facts
-from meor.stream.records import Report, warn
-from meor.stream.snapshot import LabelFact, Stream, build_stream
+from meor.stream.files import check_target, form_of, read_facts, write_stream
+from meor.stream.snapshot import LabelFact, Stream, Vocabulary, build_stream
+from meor.stream.source import Report, warn
 from meor.stream.validation import check_choice
-from meor.stream.vocabulary import Vocabulary
-from meor.stream.writer import check_target, write_stream
 from meor.typing import Facts, Ids, Split
-
-__all__ = ["By", "Shares", "grow", "grow_file", "write_stream"]
 
 By = Literal["random", "degree", "date"]
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How much of each snapshot is set aside; the default is that of the paper's streams."""
+    """The share of each snapshot that is set aside; the default is that of the paper's streams."""
 
     valid: float = 0.2
     test: float = 0.2
@@ -59,7 +55,7 @@ def grow_file(
     report: Report | None = None,
 ) -> Stream:
     """Read the facts of one file, cut them, and write the stream to the new folder `out`."""
-    check_choice("by", by, ("random", "degree", "date"))
+    check_choice("by", by, get_args(By))
     check_target(Path(out))
     table = read_facts(facts_path, dated=by == "date", report=report)
     dates = table.date if by == "date" else None
@@ -82,15 +78,15 @@ def grow(
 ) -> Stream:
     """Cut facts into a stream of `snapshots`, each with newcomers where the graph allows.
 
-    `dates` (for `by="date"`) hold one sortable value a fact; facts of one date stay together. Equal facts
-    count once, at their first date; how many were left out is told to `report`.
+    `dates` (for `by="date"`) hold one sortable value per fact; facts of one date stay together. Equal facts
+    count once, at their first date; `report` gets a sentence that says how many were left out.
     """
-    check_choice("by", by, ("random", "degree", "date"))
+    check_choice("by", by, get_args(By))
     if snapshots < 1:
         raise ConfigError(f"{snapshots} snapshots", remedy="Ask for at least 1")
     if (dates is None) == (by == "date") or (dates is not None and len(dates) != len(facts)):
         raise ConfigError("dates do not go with the facts", remedy='Give one date a fact with by="date" only')
-    tell = warn if report is None else report
+    tell = report or warn
     moment = None if dates is None else np.unique(np.asarray(dates), return_inverse=True)[1].astype(np.int64)
     rows = _distinct(facts, moment)
     if len(rows) < len(facts):
@@ -126,7 +122,7 @@ def _ids(facts: Sequence[LabelFact]) -> Facts:
 
 
 def _joining_order(ids: Facts, by: By, seed: int) -> Ids:
-    """[E] when each entity joins: the next is the first in line of those that touch the graph so far."""
+    """[E] when each entity joins: next is the first in line among those that touch the graph so far."""
     ends = ids[:, [0, 2]]
     n = int(ends.max(initial=-1)) + 1
     line = generator("growth", "order", seed).permutation(n)
@@ -161,11 +157,14 @@ def _neighbours(ends: Ids, n: int) -> tuple[Ids, Ids]:
 
 
 def _cut(ids: Facts, moment: Ids, snapshots: int, weigh: Literal["entities", "facts"]) -> Ids:
-    """[F] the snapshot of each fact: about equal weights, moments whole, newcomers in each if possible."""
+    """[F] the snapshot of each fact: snapshots of about equal weight, with newcomers in each if possible.
+
+    Facts of one moment stay together.
+    """
     ends = ids[:, [0, 2]]
     admitted = np.full(int(ends.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(admitted, ends.ravel(), np.repeat(moment, 2))
-    # A step begins where somebody joins, so that every snapshot has newcomers.
+    # A step begins where an entity joins, so that every snapshot has newcomers.
     steps = np.unique(admitted)
     if len(steps) < snapshots:
         steps = np.unique(moment)
@@ -185,7 +184,7 @@ def _cut(ids: Facts, moment: Ids, snapshots: int, weigh: Literal["entities", "fa
 def _set_aside(
     ids: Facts, when: Ids, snapshots: int, shares: Shares, seed: int
 ) -> list[dict[Split, list[int]]]:
-    """Rows of train, valid and test of each snapshot; what shows an entity or relation first is train."""
+    """Rows of train, valid and test of each snapshot; the first fact of an entity or relation is train."""
     seen_entity: set[int] = set()
     seen_relation: set[int] = set()
     cut: list[dict[Split, list[int]]] = []

@@ -7,7 +7,6 @@ the folder the environment variable MEOR_DATA names, then in the cache. Nothing 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -18,9 +17,10 @@ from importlib import resources
 from pathlib import Path
 
 from meor.errors import StreamError
-from meor.stream.readers import read_stream
+from meor.storage.disk import sha256_of
+from meor.stream.files import read_stream
 from meor.stream.snapshot import Stream
-from meor.stream.text import check_regular
+from meor.stream.source import check_regular
 from meor.stream.validation import Duplicates
 from meor.stream.world import world
 
@@ -48,12 +48,12 @@ class Entry:
 
     @property
     def page(self) -> str:
-        """Where a person can look at it."""
+        """The web page that shows it."""
         return f"https://github.com/{self.repository}/tree/{self.commit}/{self.path}"
 
     @property
     def folder_names(self) -> tuple[str, ...]:
-        """Under which names its folder may lie: ours and the publisher's."""
+        """The names that its folder may have: ours and the publisher's."""
         return tuple(dict.fromkeys((self.name, self.path.rsplit("/", 1)[-1])))
 
 
@@ -80,7 +80,7 @@ def find_entry(name: str) -> Entry | None:
 
 
 def entry_of(name: str) -> Entry:
-    """The registered stream of a name; an unknown one is an error that names the nearest."""
+    """The registered stream of a name; the error for an unknown name suggests the nearest one."""
     entry = find_entry(name)
     if entry is None:
         raise StreamError(f"there is no registered stream named {name!r}", remedy=_suggestion(name))
@@ -94,10 +94,10 @@ def cache_folder() -> Path:
     return user_cache_path("meor", appauthor=False) / "streams"
 
 
-def places(data_dir: Path | None = None) -> Iterator[Path]:
+def places(data_dir: Path | str | None = None) -> Iterator[Path]:
     """The folders that may hold registered streams, in the order they are looked at."""
     if data_dir is not None:
-        yield data_dir  # alone: whoever names a folder does not want the data of another
+        yield Path(data_dir)  # only this one: whoever names a folder does not want data from another
         return
     named = os.environ.get(DATA_VARIABLE)
     if named:
@@ -106,12 +106,12 @@ def places(data_dir: Path | None = None) -> Iterator[Path]:
 
 
 def recorded_place(named: object) -> Path | None:
-    """The data folder that a run was made with; the usual places stand in for one that is gone."""
+    """The data folder that a run was made with; None, for the usual places, if it is gone."""
     place = Path(named) if isinstance(named, str) else None
     return place if place is not None and place.is_dir() else None
 
 
-def find_folder(entry: Entry, data_dir: Path | None = None) -> Path | None:
+def find_folder(entry: Entry, data_dir: Path | str | None = None) -> Path | None:
     """The folder that holds a registered stream on this machine, unverified; None where there is none."""
     for place in places(data_dir):
         for name in entry.folder_names:
@@ -120,7 +120,7 @@ def find_folder(entry: Entry, data_dir: Path | None = None) -> Path | None:
     return None
 
 
-def folder_of(entry: Entry, data_dir: Path | None = None) -> Path:
+def folder_of(entry: Entry, data_dir: Path | str | None = None) -> Path:
     folder = find_folder(entry, data_dir)
     if folder is None:
         looked = ", ".join(str(place) for place in places(data_dir))
@@ -137,14 +137,13 @@ def folder_of(entry: Entry, data_dir: Path | None = None) -> Path:
     return folder
 
 
-def verify(entry: Entry, folder: Path) -> None:
+def verify(entry: Entry, folder: Path | str) -> None:
     """Compare every file with its registered SHA-256; the first that differs is an error."""
     remedy = f"Remove {folder} and run `meor data fetch {entry.name}`, or point to an unchanged copy"
     for file in entry.files:
-        path = folder / file.path
+        path = Path(folder, file.path)
         try:
-            with path.open("rb") as content:
-                found = hashlib.file_digest(content, "sha256").hexdigest()
+            found = sha256_of(path)
         except OSError as error:
             raise StreamError(f"cannot be read ({error.strerror})", remedy=remedy, path=path) from error
         if found != file.sha256:
@@ -153,7 +152,7 @@ def verify(entry: Entry, folder: Path) -> None:
 
 
 def open_stream(
-    name_or_path: str | Path, *, data_dir: Path | None = None, duplicates: Duplicates = "error"
+    name_or_path: str | Path, *, data_dir: Path | str | None = None, duplicates: Duplicates = "error"
 ) -> Stream:
     """The stream of a registered name (any case), "world", or a path; registered files are verified first.
 
@@ -173,8 +172,8 @@ def open_stream(
     return read_stream(Path(name_or_path), duplicates=duplicates)
 
 
-def check_there(name: str, *, data_dir: Path | None = None) -> None:
-    """Of a stream that is not there, say what `open_stream` would say, and read none."""
+def check_there(name: str, *, data_dir: Path | str | None = None) -> None:
+    """Raise what `open_stream` would raise for a stream that is not there, without reading one that is."""
     entry = find_entry(name)
     if entry is not None:
         folder_of(entry, data_dir)

@@ -1,17 +1,64 @@
-"""Snapshots and the stream they form: what is known, and when."""
+"""Snapshots and the stream they form: what is known, and when.
+
+A vocabulary only grows and ids are the order of admission, so a universe of entities is a slice of ids.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from meor.stream.vocabulary import Vocabulary
 from meor.typing import SPLITS, Facts, Split
 
 LabelFact = tuple[str, str, str]
+
+
+class Vocabulary:
+    """label <-> id for one kind (entities or relations), with the snapshot that admitted each."""
+
+    __slots__ = ("_admitted_at", "_id_of", "_labels")
+
+    def __init__(self) -> None:
+        self._labels: list[str] = []
+        self._id_of: dict[str, int] = {}
+        self._admitted_at: list[int] = []
+
+    def admit(self, label: str, snapshot: int) -> int:
+        """The id of a label; a label seen for the first time gets the next id."""
+        known = self._id_of.get(label)
+        if known is not None:
+            return known
+        new = len(self._labels)
+        self._id_of[label] = new
+        self._labels.append(label)
+        self._admitted_at.append(snapshot)
+        return new
+
+    def id(self, label: str) -> int:
+        return self._id_of[label]
+
+    def label(self, id: int) -> str:
+        return self._labels[id]
+
+    @property
+    def labels(self) -> Sequence[str]:
+        return self._labels
+
+    @property
+    def admitted_at(self) -> Sequence[int]:
+        return self._admitted_at
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._id_of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +69,8 @@ class Snapshot:
     valid: Facts
     test: Facts
 
-    def facts(self, splits: Iterable[Split] = SPLITS) -> Facts:
-        parts = [getattr(self, split.value) for split in splits]
+    def facts(self, splits: Iterable[Split | str] = SPLITS) -> Facts:
+        parts = [getattr(self, split) for split in Split.each(splits)]
         return np.concatenate(parts) if parts else np.empty((0, 3), dtype=np.int64)
 
     def __len__(self) -> int:
@@ -54,9 +101,9 @@ class Stream:
     def new_relations(self, update: int) -> range:
         return range(self.relation_counts[update - 1] if update else 0, self.relation_counts[update])
 
-    def prefix(self, update: int, splits: Iterable[Split] = SPLITS) -> Facts:
+    def prefix(self, update: int, splits: Iterable[Split | str] = SPLITS) -> Facts:
         """Every fact of the given splits from snapshots 0..update, in admission order."""
-        chosen = tuple(splits)
+        chosen = Split.each(splits)
         return np.concatenate([snapshot.facts(chosen) for snapshot in self.snapshots[: update + 1]])
 
     def content_hash(self, through: int | None = None) -> str:

@@ -1,96 +1,92 @@
-"""The invented society behind the embedded world: who is admitted when, and which facts come about."""
+"""The invented society behind the embedded world: who is admitted when, and which facts come about.
+
+Labels are invented, too (`names.json`): nothing there names a real person or place by intent.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 
 import numpy as np
 
 from meor.random import generator
-from meor.stream.names import AWARDS, COUNTRIES, GENRES, LANGUAGES, PROFESSIONS, Namer
 from meor.stream.snapshot import LabelFact
 
+_NAMES = json.loads(resources.files("meor.stream").joinpath("names.json").read_text(encoding="utf-8"))
+_WORDS = {kind: " ".join(lines).split() for kind, lines in _NAMES["words"].items()}
+_PARTS = {part: [_WORDS[kind] for kind in kinds] for part, kinds in _NAMES["parts"].items()}
+_KINDS = ("countries", "languages", "professions", "genres", "awards")
+COUNTRIES, LANGUAGES, PROFESSIONS, GENRES, AWARDS = (tuple(_NAMES[kind]) for kind in _KINDS)
 LIVED, WORKS_FOR, INFLUENCED, CITES = "has lived in", "works for", "influenced by", "cites"
-PLANTED_A_KIND = 2  # a metropolis, an employer, a celebrity and a classic, so many times an update
-TOUCHED_SHARE = 0.4  # of the community's old members
 
-COMMUNITIES: dict[str, tuple[str, ...]] = {
-    LIVED: COUNTRIES,
-    WORKS_FOR: COUNTRIES,
-    INFLUENCED: PROFESSIONS,
-    CITES: GENRES,
-}
+# Entities per snapshot, and facts between old entities.
+_BASE = {"cities": 78, "companies": 48, "universities": 18, "societies": 18, "people": 440, "works": 300}
+_UPDATE = {"cities": 5, "companies": 4, "universities": 1, "societies": 2, "people": 104, "works": 78}
+_SETTLED = 45
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
-    cities: int
-    companies: int
-    universities: int
-    societies: int
-    people: int
-    works: int
-    settled: int
-
-
-_BASE = _Size(cities=78, companies=48, universities=18, societies=18, people=440, works=300, settled=0)
-_UPDATE = _Size(cities=5, companies=4, universities=1, societies=2, people=104, works=78, settled=45)
-
-
-class _Urn:
-    """Preferential attachment: every draw puts two more balls of the drawn member into the urn."""
-
-    __slots__ = ("_balls", "_rng")
+class _Namer:
+    """Hands out labels that are distinct over all kinds; the same seed gives the same labels."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
-        self._balls: list[str] = []
+        self._used = {*COUNTRIES, *LANGUAGES, *PROFESSIONS, *GENRES, *AWARDS}
 
-    def add(self, label: str) -> None:
-        self._balls.append(label)
+    def __call__(self, kind: str, profession: str = "") -> str:
+        form = self._pick(_NAMES["forms"][kind])
+        for attempt in range(1000):
+            parts = {name: "".join(map(self._pick, words)) for name, words in _PARTS.items()}
+            label = form.format(**parts, c=profession.capitalize())
+            if attempt > 100:
+                label = f"{label} {attempt}"
+            if label not in self._used:
+                self._used.add(label)
+                return label
+        raise AssertionError("a thousand numbered labels cannot all be taken")
+
+    def _pick(self, words: Sequence[str]) -> str:
+        return words[int(self._rng.integers(len(words)))]
+
+
+class _Urn(list[str]):
+    """Preferential attachment: every draw puts two more balls of the drawn member into the urn."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
+        self._rng = rng
 
     def draw(self) -> str:
-        label = self._balls[int(self._rng.integers(len(self._balls)))]
-        self._balls += (label, label)
+        label = self[int(self._rng.integers(len(self)))]
+        self += (label, label)
         return label
-
-    def __len__(self) -> int:
-        return len(self._balls)
 
 
 @dataclass(frozen=True, slots=True)
-class _Person:
+class Person:
     label: str
     country: int
     profession: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class Work:
     label: str
     genre: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plant:
-    """A newcomer built to compete for the `relation` queries of the untouched."""
-
-    newcomer: str
-    relation: str
-    update: int
-    untouched: frozenset[str]  # for membership only: its order would depend on the process
-
-
 class Society:
-    """The world so far; `grow` adds one snapshot and returns its facts in the order they came about."""
+    """The world so far; `begin` and `finish` make one snapshot of it."""
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = generator("world", seed, "facts")
-        self.name = Namer(generator("world", seed, "labels"))
-        self.people: list[_Person] = []
-        self.works: list[_Work] = []
-        self.plants: list[Plant] = []
+        self.name = _Namer(generator("world", seed, "labels"))
+        self.people: list[Person] = []
+        self.works: list[Work] = []
+        self.old_people: list[Person] = []  # those of earlier snapshots
+        self.old_works: list[Work] = []
         self.author = _Urn(rng)
         self.city = [_Urn(rng) for _ in COUNTRIES]
         self.company = [_Urn(rng) for _ in COUNTRIES]
@@ -98,35 +94,39 @@ class Society:
         self.society = [_Urn(rng) for _ in PROFESSIONS]
         self.model = [_Urn(rng) for _ in PROFESSIONS]  # whom people of a profession look up to
         self.classic = [_Urn(rng) for _ in GENRES]
-        self._person_of: dict[str, _Person] = {}
+        self._person_of: dict[str, Person] = {}
         self._city_of: dict[str, str] = {}  # where an organisation sits
-        self._turn = {kind: rng.permutation(len(of)) for kind, of in COMMUNITIES.items()}
-        self._known: dict[LabelFact, None] = {}
+        self._known: set[LabelFact] = set()
         self._facts: list[LabelFact] = []
 
-    def grow(self, snapshot: int) -> list[LabelFact]:
+    def begin(self, snapshot: int) -> None:
+        """Admit the places of a snapshot; whoever is here now counts as old."""
         self._facts = []
+        self.old_people, self.old_works = list(self.people), list(self.works)
+        self._add_places(snapshot)
+
+    def finish(self, snapshot: int) -> list[LabelFact]:
+        """Admit people and works, and return the facts of the snapshot in the order they came about."""
         size = _UPDATE if snapshot else _BASE
-        old_people, old_works = list(self.people), list(self.works)
-        self._add_places(size)
-        if snapshot:
-            self._plant(snapshot, old_people, old_works)
-        for _ in range(size.people):
-            self._add_person()
-        for _ in range(size.works):
-            self._add_work()
-        for _ in range(size.settled):
-            self._settle(old_people, old_works)
+        for _ in range(size["people"]):
+            self.add_person()
+        for _ in range(size["works"]):
+            self.add_work()
+        for _ in range(_SETTLED if snapshot else 0):
+            self._settle()
         if snapshot >= 2:
-            self._award(AWARDS[: snapshot - 1])
+            for _ in range(25):
+                self.say(self.author.draw(), "awarded", AWARDS[self._any(snapshot - 1)])
         if snapshot >= 3:
-            self._translate()
+            for _ in range(25):
+                genre = self._any(len(GENRES))
+                self.say(self.classic[genre].draw(), "translated by", self.model[genre].draw())
         return self._facts
 
-    def _say(self, head: str, relation: str, tail: str) -> None:
+    def say(self, head: str, relation: str, tail: str) -> None:
         fact = (head, relation, tail)
         if head != tail and fact not in self._known:
-            self._known[fact] = None
+            self._known.add(fact)
             self._facts.append(fact)
 
     def _chance(self, share: float) -> bool:
@@ -135,148 +135,112 @@ class Society:
     def _any(self, count: int) -> int:
         return int(self.rng.integers(count))
 
-    def _add_places(self, size: _Size) -> None:
+    def _add_places(self, snapshot: int) -> None:
+        size = _UPDATE if snapshot else _BASE
+
         def community(index: int, count: int) -> int:
             # the base gives every community its share, so that no urn is empty
-            return index % count if size is _BASE else self._any(count)
+            return self._any(count) if snapshot else index % count
 
-        for index in range(size.cities):
-            self._add_city(community(index, len(COUNTRIES)))
-        for index in range(size.companies):
-            self._add_company(community(index, len(COUNTRIES)))
-        for index in range(size.universities):
-            self._based(self.name.university(), community(index, len(COUNTRIES)), self.university)
-        for index in range(size.societies):
+        for index in range(size["cities"]):
+            self.add_city(community(index, len(COUNTRIES)))
+        for index in range(size["companies"]):
+            self.add_company(community(index, len(COUNTRIES)))
+        for index in range(size["universities"]):
+            self._based(self.name("university"), community(index, len(COUNTRIES)), self.university)
+        for index in range(size["societies"]):
             profession = community(index, len(PROFESSIONS))
-            label = self.name.society(PROFESSIONS[profession])
-            self.society[profession].add(label)
-            self._say(label, "unites", PROFESSIONS[profession])
-            self._say(label, "based in", self.city[self._any(len(COUNTRIES))].draw())
+            label = self.name("society", PROFESSIONS[profession])
+            self.society[profession].append(label)
+            self.say(label, "unites", PROFESSIONS[profession])
+            self.say(label, "based in", self.city[self._any(len(COUNTRIES))].draw())
 
-    def _add_city(self, country: int) -> str:
-        label = self.name.city()
-        self._say(label, "located in", COUNTRIES[country])
+    def add_city(self, country: int) -> str:
+        label = self.name("city")
+        self.say(label, "located in", COUNTRIES[country])
         if not len(self.city[country]):
-            self._say(label, "capital of", COUNTRIES[country])
-            self._say(COUNTRIES[country], "official language", LANGUAGES[country])
+            self.say(label, "capital of", COUNTRIES[country])
+            self.say(COUNTRIES[country], "official language", LANGUAGES[country])
         elif self._chance(0.5):
             twin = self.city[self._any(country + 1)].draw()
-            self._say(label, "twinned with", twin)
-            self._say(twin, "twinned with", label)
-        self.city[country].add(label)
+            self.say(label, "twinned with", twin)
+            self.say(twin, "twinned with", label)
+        self.city[country].append(label)
         return label
 
-    def _add_company(self, country: int) -> str:
-        label = self.name.company()
+    def add_company(self, country: int) -> str:
+        label = self.name("company")
         self._based(label, country, self.company)
         if self._chance(0.4):
-            self._say(label, "trades with", self.company[country].draw())
+            self.say(label, "trades with", self.company[country].draw())
         return label
 
     def _based(self, label: str, country: int, kind: list[_Urn]) -> None:
         self._city_of[label] = self.city[country].draw()
-        kind[country].add(label)
-        self._say(label, "based in", self._city_of[label])
-        self._say(label, "operates in", COUNTRIES[country])
+        kind[country].append(label)
+        self.say(label, "based in", self._city_of[label])
+        self.say(label, "operates in", COUNTRIES[country])
 
-    def _add_person(self, profession: int | None = None) -> _Person:
+    def add_person(self, profession: int | None = None) -> Person:
         country = self._any(len(COUNTRIES))
-        person = _Person(
-            self.name.person(), country, self._any(len(PROFESSIONS)) if profession is None else profession
+        person = Person(
+            self.name("person"), country, self._any(len(PROFESSIONS)) if profession is None else profession
         )
         birthplace = self.city[country].draw()
-        self._say(person.label, "born in", birthplace)
-        self._say(person.label, "citizen of", COUNTRIES[country])
-        self._say(person.label, "profession", PROFESSIONS[person.profession])
-        self._say(person.label, LIVED, birthplace if self._chance(0.5) else self.city[country].draw())
+        self.say(person.label, "born in", birthplace)
+        self.say(person.label, "citizen of", COUNTRIES[country])
+        self.say(person.label, "profession", PROFESSIONS[person.profession])
+        self.say(person.label, LIVED, birthplace if self._chance(0.5) else self.city[country].draw())
         for _ in range(int(self.rng.poisson(1.2))):
-            self._say(person.label, LIVED, self.city[country].draw())
+            self.say(person.label, LIVED, self.city[country].draw())
         for _ in range(1 + int(self.rng.poisson(0.5))):
             employer = self.company[country].draw()
-            self._say(person.label, WORKS_FOR, employer)
-            self._say(person.label, LIVED, self._city_of[employer])
+            self.say(person.label, WORKS_FOR, employer)
+            self.say(person.label, LIVED, self._city_of[employer])
         self._add_ties(person)
         self.people.append(person)
         self._person_of[person.label] = person
-        self.author.add(person.label)
-        self.model[person.profession].add(person.label)
+        self.author.append(person.label)
+        self.model[person.profession].append(person.label)
         return person
 
-    def _add_ties(self, person: _Person) -> None:
+    def _add_ties(self, person: Person) -> None:
         if self._chance(0.7):
-            self._say(person.label, "studied at", self.university[person.country].draw())
+            self.say(person.label, "studied at", self.university[person.country].draw())
         for _ in range(int(self.rng.poisson(0.8))):
-            self._say(person.label, "member of", self.society[person.profession].draw())
+            self.say(person.label, "member of", self.society[person.profession].draw())
         for _ in range(int(self.rng.poisson(1.8)) if len(self.model[person.profession]) else 0):
-            self._say(person.label, INFLUENCED, self.model[person.profession].draw())
+            self.say(person.label, INFLUENCED, self.model[person.profession].draw())
         if self.people and self._chance(0.25):
             spouse = self.people[self._any(len(self.people))].label
-            self._say(person.label, "married to", spouse)
-            self._say(spouse, "married to", person.label)
+            self.say(person.label, "married to", spouse)
+            self.say(spouse, "married to", person.label)
 
-    def _add_work(self, genre: int | None = None) -> _Work:
+    def add_work(self, genre: int | None = None) -> Work:
         author = self._person_of[self.author.draw()]
         if genre is None:
             # each profession has its genre, and now and then somebody strays
             genre = author.profession if self._chance(0.75) else self._any(len(GENRES))
-        work = _Work(self.name.work(), genre)
-        self._say(author.label, "wrote", work.label)
-        self._say(work.label, "genre", GENRES[genre])
-        self._say(work.label, "written in", LANGUAGES[author.country])
-        self._say(work.label, "published by", self.company[author.country].draw())
+        work = Work(self.name("work"), genre)
+        self.say(author.label, "wrote", work.label)
+        self.say(work.label, "genre", GENRES[genre])
+        self.say(work.label, "written in", LANGUAGES[author.country])
+        self.say(work.label, "published by", self.company[author.country].draw())
         if self._chance(0.6):
-            self._say(work.label, "set in", self.city[author.country].draw())
+            self.say(work.label, "set in", self.city[author.country].draw())
         for _ in range(int(self.rng.poisson(2.6)) if len(self.classic[genre]) else 0):
-            self._say(work.label, CITES, self.classic[genre].draw())
+            self.say(work.label, CITES, self.classic[genre].draw())
         self.works.append(work)
-        self.classic[genre].add(work.label)
+        self.classic[genre].append(work.label)
         return work
 
-    def _settle(self, people: Sequence[_Person], works: Sequence[_Work]) -> None:
+    def _settle(self) -> None:
         """One new fact between old entities; never one that would touch the untouched."""
-        person = people[self._any(len(people))]
-        work = works[self._any(len(works))]
-        head, relation, tail = (
+        person = self.old_people[self._any(len(self.old_people))]
+        work = self.old_works[self._any(len(self.old_works))]
+        possible = (
             (person.label, "studied at", self.university[person.country].draw()),
             (person.label, "member of", self.society[person.profession].draw()),
             (work.label, "set in", self.city[self._any(len(COUNTRIES))].draw()),
-        )[self._any(3)]
-        self._say(head, relation, tail)
-
-    def _award(self, awards: Sequence[str]) -> None:
-        for _ in range(25):
-            self._say(self.author.draw(), "awarded", awards[self._any(len(awards))])
-
-    def _translate(self) -> None:
-        for _ in range(25):
-            genre = self._any(len(GENRES))
-            self._say(self.classic[genre].draw(), "translated by", self.model[genre].draw())
-
-    def _plant(self, update: int, people: Sequence[_Person], works: Sequence[_Work]) -> None:
-        """Admit this update's competitors, each into a community whose turn it is."""
-        for turn in range((update - 1) * PLANTED_A_KIND, update * PLANTED_A_KIND):
-            for relation, turns in self._turn.items():
-                community = int(turns[turn % len(turns)])
-                if relation in (LIVED, WORKS_FOR):
-                    members = [person.label for person in people if person.country == community]
-                elif relation == INFLUENCED:
-                    members = [person.label for person in people if person.profession == community]
-                else:
-                    members = [work.label for work in works if work.genre == community]
-                self._compete(relation, community, members, update)
-
-    def _compete(self, relation: str, community: int, members: Sequence[str], update: int) -> None:
-        if relation == LIVED:
-            newcomer, urn = self._add_city(community), self.city[community]
-        elif relation == WORKS_FOR:
-            newcomer, urn = self._add_company(community), self.company[community]
-        elif relation == INFLUENCED:
-            newcomer, urn = self._add_person(community).label, self.model[community]
-        else:
-            newcomer, urn = self._add_work(community).label, self.classic[community]
-        order = self.rng.permutation(len(members))
-        cut = round(TOUCHED_SHARE * len(members))
-        for index in order[:cut]:
-            self._say(members[index], relation, newcomer)
-            urn.add(newcomer)
-        self.plants.append(Plant(newcomer, relation, update, frozenset(members[i] for i in order[cut:])))
+        )
+        self.say(*possible[self._any(3)])

@@ -1,14 +1,14 @@
-"""What must hold before facts become a stream; every refusal names the place and what to do."""
+"""What must hold before facts become a stream; every error names the place and a remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, get_args
 
 from meor.errors import ConfigError, StreamError
-from meor.stream.records import Origin, Part, Report, shown
 from meor.stream.snapshot import LabelFact, Stream, build_stream
+from meor.stream.source import Origin, Part, Report, shown
 from meor.typing import SPLITS, Split
 
 Duplicates = Literal["error", "drop"]
@@ -20,8 +20,8 @@ def check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
 
 
 def duplicate_rule(text: str) -> Duplicates:
-    """A word of the command line as the rule it names."""
-    check_choice("--duplicates", text, ("error", "drop"))
+    """The rule that a word of the command line names."""
+    check_choice("--duplicates", text, get_args(Duplicates))
     return "drop" if text == "drop" else "error"
 
 
@@ -37,16 +37,15 @@ def check_numbers(present: Iterable[int], origin: Origin) -> None:
 
 
 def assemble(name: str, parts: Iterable[Part], duplicates: Duplicates, report: Report) -> Stream:
-    """Check the parts in admission order and number their labels; parts of one split are joined."""
+    """Check the parts in admission order and number their labels."""
     order = {split: index for index, split in enumerate(SPLITS)}
     ordered = sorted(parts, key=lambda part: (part.snapshot, order[part.split]))
-    check_choice("duplicates", duplicates, ("error", "drop"))
+    check_choice("duplicates", duplicates, get_args(Duplicates))
     kept = _without_duplicates(ordered, duplicates, report)
     _check_first_appearances(kept)
     snapshots: list[dict[Split, Sequence[LabelFact]]] = []
     for _, group in groupby(kept, key=lambda part: part.snapshot):
-        splits = {part.split: part.facts for part in group}
-        snapshots.append(splits)
+        snapshots.append({part.split: part.facts for part in group})
     return build_stream(name, snapshots)
 
 
@@ -95,7 +94,7 @@ def _refuse_duplicates(part: Part, row: int, count: int, earlier: str) -> NoRetu
 
 
 def _check_first_appearances(parts: Sequence[Part]) -> None:
-    """Valid and test add nothing: an entity or relation is admitted by a train fact."""
+    """Entities and relations are admitted by train facts: valid and test may not add any."""
     entities: set[str] = set()
     relations: set[str] = set()
     for part in parts:

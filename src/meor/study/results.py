@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from meor.errors import MeorError, StudyError
-from meor.storage.disk import Disk, commit_file, explained, sha256_of
+from meor.storage.disk import Disk, ListedFiles, commit_file, explained, sha256_of
 from meor.storage.json_file import parse_json, read_json, to_json
-from meor.storage.listed import ListedFiles
 
 MANIFEST = "study-manifest.json"
 FORMAT = 1

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from meor.errors import StudyError
 from meor.methods import current_name
-from meor.storage.parquet import read_table
-from meor.storage.table_file import UNREADABLE, table_bytes
+from meor.storage.parquet import UNREADABLE, read_table, table_bytes
 from meor.study.results import AGAIN, Results
 
 RUNS = "runs.parquet"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from meor.methods import method_label
 from meor.methods.coefficient import ENOUGH, RECORDS
-from meor.stream.sample import sample_note
+from meor.stream.occurrence import sample_note
 from meor.study.coefficient import KeptBalance
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.paired_tables import (

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from meor.compiled import kernel
-from meor.threads import share
+from meor.compiled import kernel, share
 
 
 @kernel

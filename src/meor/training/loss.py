@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from meor.backbone.base import GAMMA, Backbone
-from meor.threads import share
+from meor.compiled import share
 from meor.training.kernels import group, sweep_facts, sweep_relations, sweep_rows
 from meor.typing import Facts, Ids, Side
 

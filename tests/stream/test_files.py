@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from meor.errors import ConfigError, StreamError
-from meor.stream import text
-from meor.stream.readers import read_facts, read_stream
-from meor.stream.snapshot import Stream
-from meor.typing import SPLITS
+from meor.stream import source
+from meor.stream.files import read_facts, read_stream, write_stream
+from meor.stream.snapshot import Stream, build_stream
+from meor.typing import SPLITS, Split
 
 BASE = {
     "0/train.txt": "ann\tknows\tbob lee\nbob lee\tlikes\tcat\n",
@@ -502,7 +502,7 @@ class TestRdf:
         refused(path, "no train fact", report=lambda _: None)
 
     def test_prefixes_cannot_blow_up_the_names(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(text, "EXPANSION_FLOOR", 1000)
+        monkeypatch.setattr(source, "EXPANSION_FLOOR", 1000)
         path = tmp_path / "g.ttl"
         uses = "".join(f":a{n} :r :b{n} .\n" for n in range(2000))
         path.write_text(f"@prefix : <http://{'x' * 20_000}/> .\n{uses}")
@@ -604,3 +604,50 @@ class TestFacts:
         assert read_facts(path).facts == [("urn:a", "urn:r", "urn:b")]
         with pytest.raises(StreamError, match="date"):
             read_facts(path, dated=True)
+
+
+class TestWrite:
+    def test_any_label_reads_back(self, tmp_path: Path) -> None:
+        names = [" a ", "ü\u2028x", "x\x85", "#", '"', "𝔘", "a,b", "head"]
+        facts = [(name, f"r {name}", names[0]) for name in names]
+        stream = build_stream(
+            "s", [{Split.TRAIN: facts[:5], Split.TEST: facts[:0]}, {Split.TRAIN: facts[5:]}]
+        )
+        write_stream(stream, tmp_path / "s")
+        assert read_stream(tmp_path / "s").content_hash() == stream.content_hash()
+
+    @pytest.mark.parametrize("label", ["", " ", "a\tb", "a\nb", "a\rb", "\0", "\ufeffa", "\ud800"])
+    def test_a_label_that_no_line_can_carry_is_refused(self, tmp_path: Path, label: str) -> None:
+        stream = build_stream("s", [{Split.TRAIN: [("a", "r", label)]}])
+        with pytest.raises(StreamError, match="Rename"):
+            write_stream(stream, tmp_path / "s")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("call", ["fsync", "replace", "mkdir"])
+    def test_a_failing_disk_leaves_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    ) -> None:
+        stream = build_stream("s", [{Split.TRAIN: [("a", "r", "b")]}])
+        real = getattr(os, call)
+        calls = 0
+
+        def full(*rest: object, **named: object) -> object:
+            nonlocal calls
+            calls += 1
+            if call != "mkdir" or calls == 4:  # the parent, the staging folder, the stream, then a snapshot
+                raise OSError(28, "No space left on device")
+            return real(*rest, **named)
+
+        monkeypatch.setattr(os, call, full)
+        with pytest.raises(StreamError, match="No space left"):
+            write_stream(stream, tmp_path / "s")
+        assert not list(tmp_path.iterdir())
+
+    def test_an_existing_target_is_refused(self, tmp_path: Path) -> None:
+        stream = build_stream("s", [{Split.TRAIN: [("a", "r", "b")]}])
+        (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+        for target in (tmp_path, tmp_path / "link"):
+            with pytest.raises(StreamError, match="already exists"):
+                write_stream(stream, target)
+        with pytest.raises(StreamError):
+            write_stream(stream, tmp_path / "a\0b")

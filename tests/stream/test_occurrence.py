@@ -1,14 +1,13 @@
-"""The sample of facts to rank: addressed by split and snapshot, and by nothing else."""
+"""Queries by side and split, and the sample of facts to rank: its key is split and snapshot, nothing else."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from meor.stream.occurrence import occurrences
-from meor.stream.sample import ALL, facts_to_rank, sample_note
+from meor.stream.occurrence import ALL, EvaluationFilter, facts_to_rank, occurrences, sample_note
 from meor.stream.world import world
-from meor.typing import SIDES, Split
+from meor.typing import SIDES, Side, Split
 
 STREAM = world()
 
@@ -56,3 +55,14 @@ def test_splits_and_snapshots_have_samples_of_their_own() -> None:
 def test_a_sample_is_named_and_its_absence_is_not() -> None:
     assert "at most 5,000 facts" in sample_note(5000)
     assert sample_note(ALL) == ""
+
+
+def test_sides_and_splits_may_be_given_by_name() -> None:
+    for side in SIDES:
+        plain, named = (occurrences(STREAM, 2, *how) for how in ((side, Split.VALID), (side.label, "valid")))
+        assert np.array_equal(plain.fact, named.fact)
+        assert named.side is side
+    assert np.array_equal(STREAM.prefix(2, ["train", "valid"]), STREAM.prefix(2, [Split.TRAIN, Split.VALID]))
+    assert np.array_equal(STREAM.snapshots[1].facts("test"), STREAM.snapshots[1].test)
+    kept = EvaluationFilter.through(STREAM, 1, ["train"])
+    assert kept.on("head") is kept.on(Side.HEAD)

@@ -1,37 +1,51 @@
-"""What `meor audit` looks at: embeddings made elsewhere, or the models of a run folder."""
+"""What `meor audit` looks at and asks: embeddings made elsewhere or the models of a run, and the question.
+
+A question comes from the options of the command line, else from a run's own settings, else from the defaults.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
+from meor.evaluation.audit import Question
 from meor.evaluation.external import load_external
+from meor.evaluation.rank import FilterPrefix, Ties
 from meor.heap import give_memory_back
 from meor.methods import METHODS
-from meor.run.config import Config
 from meor.run.layout import MODEL, VOCABULARY, unfinished, update_name
 from meor.run.view import RunView
 from meor.storage.disk import sha256_of
+from meor.stream.occurrence import ALL
 from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
+from meor.typing import SIDES, SPLITS, Split
+
+Choice = TypeVar("Choice")
+Rule = TypeVar("Rule", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A stream, the model after each update, and the updates there are models for."""
+    """A stream, the model after each update, and the updates that have a model."""
 
     stream: Stream
     backbone: str
     model_of: Callable[[int], Model]
     updates: tuple[int, ...]
-    sha256: dict[str, str]  # of the files the models come from: their names, never their places
+    sha256: dict[str, str]  # of the files that the models come from, by name and not by path
     evaluation: dict[str, Any] = field(default_factory=dict)  # a run's own settings
     comparable: bool = True  # whether stored ranks should follow from the stored models
     run: RunView | None = None
+
+    def question(self, wanted: Wanted) -> Question:
+        """What is asked of this source: the options, else the settings of the run."""
+        return question_of(wanted, self.stream, own=self.evaluation, updates=self.updates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +92,9 @@ def given(stream: Stream, files: Files, through: int) -> Source:
 def of_run(run: Path, stream_name: str | None, data_dir: Path | None) -> Source:
     """The models of a run folder. Settings, labels and weights are verified before they are used."""
     view = RunView.open(run)
-    stream = _stream_of(view.config, stream_name, data_dir)
+    config = view.config
+    place = data_dir or recorded_place(config.data_dir)
+    stream = open_stream(stream_name or config.stream, data_dir=place, duplicates=config.duplicates)
     if view.manifest["stream_hash"] != stream.content_hash():
         raise RunError(
             f"the stream {stream.name} is not the one that {run} was made from: labels or facts differ. "
@@ -103,20 +119,15 @@ def of_run(run: Path, stream_name: str | None, data_dir: Path | None) -> Source:
     names = [f"{update_name(update)}/{MODEL}" for update in view.updates]
     return Source(
         stream,
-        view.config.backbone,
+        config.backbone,
         model_of,
         updates,
         {name: view.manifest["sha256"][name] for name in names},
-        view.config.evaluation.model_dump(mode="json"),
+        config.evaluation.model_dump(mode="json"),
         # Stored ranks of a transform are of scores changed after training.
-        METHODS[view.config.method].kind != "transform",
+        METHODS[config.method].kind != "transform",
         view,
     )
-
-
-def _stream_of(config: Config, named: str | None, data_dir: Path | None) -> Stream:
-    place = data_dir or recorded_place(config.data_dir)
-    return open_stream(named or config.stream, data_dir=place, duplicates=config.duplicates)
 
 
 def _require_same_labels(view: RunView, stream: Stream) -> None:
@@ -126,3 +137,88 @@ def _require_same_labels(view: RunView, stream: Stream) -> None:
                 f"{view.path / VOCABULARY} names other labels than the stream {stream.name}. "
                 "Name the run's own with --stream."
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options as they were given; None where one was not."""
+
+    update: int | None = None
+    updates: str | None = None
+    sides: str | None = None
+    split: str | None = None
+    ties: str | None = None
+    filter_prefix: str | None = None
+    filter_splits: str | None = None
+
+
+def question_of(
+    wanted: Wanted,
+    stream: Stream,
+    *,
+    own: Mapping[str, Any] | None = None,
+    updates: Iterable[int] | None = None,
+) -> Question:
+    """The question; `own` are a run's evaluation settings, `updates` those that it has models of."""
+    settings = own or {}
+    sides = {side.label: side for side in SIDES}
+    splits = {split.value: split for split in SPLITS}
+    return Question(
+        updates=_updates(wanted, stream, settings, tuple(stream.updates if updates is None else updates)),
+        sides=_several("--sides", wanted.sides or settings.get("sides"), sides, SIDES),
+        splits=_several("--split", wanted.split or settings.get("split"), splits, (Split.TEST,)),
+        ties=_one("--ties", wanted.ties, Ties, Ties.ID),
+        filter_prefix=_one(
+            "--filter-prefix",
+            wanted.filter_prefix or settings.get("filter_prefix"),
+            FilterPrefix,
+            FilterPrefix.CURRENT,
+        ),
+        filter_splits=_several(
+            "--filter-splits", wanted.filter_splits or settings.get("filter_splits"), splits, SPLITS
+        ),
+        sample=int(settings.get("sample", ALL)),
+    )
+
+
+def _updates(
+    wanted: Wanted, stream: Stream, settings: Mapping[str, Any], default: tuple[int, ...]
+) -> tuple[int, ...]:
+    if wanted.update is not None and wanted.updates is not None:
+        raise InputError("--update and --updates were both given", remedy="Give one of them")
+    said: Any = wanted.updates if wanted.update is None else str(wanted.update)
+    last = len(stream.snapshots) - 1
+    if said is None:
+        chosen = tuple(u for u in default if u in (settings.get("updates") or default))
+        if not chosen:
+            raise InputError(
+                f"{stream.name} has no update to audit: nobody was admitted after the base",
+                remedy="Give a stream of two snapshots or more, or --update 0 for ranks at the base",
+            )
+        return chosen
+    allowed = {str(update): update for update in range(last + 1)}
+    return _several("--updates", said, allowed, ())
+
+
+def _several(
+    option: str, said: Any, allowed: Mapping[str, Choice], default: tuple[Choice, ...]
+) -> tuple[Choice, ...]:
+    """A comma-separated list in the order given, each name at most once."""
+    if said is None:
+        return default
+    words = [str(word).strip() for word in (said.split(",") if isinstance(said, str) else said)]
+    for word in words:
+        if word not in allowed:
+            raise InputError(f"{option} does not know {word!r}", remedy=f"Use {', '.join(allowed)}")
+    if len(set(words)) < len(words):
+        raise InputError(f"{option} names something twice", remedy="Name each once")
+    return tuple(allowed[word] for word in words)
+
+
+def _one(option: str, said: str | None, rules: type[Rule], default: Rule) -> Rule:
+    if said is None:
+        return default
+    allowed = {str(rule.value): rule for rule in rules}
+    if said not in allowed:
+        raise InputError(f"{option} does not know {said!r}", remedy=f"Use {', '.join(allowed)}")
+    return allowed[said]

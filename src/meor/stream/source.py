@@ -1,19 +1,34 @@
-"""Lines of a text file from anywhere: plain or gzip, bounded, decoded strictly, never half understood."""
+"""Text files from anywhere: facts with their place in the file, lines of bounded length, decoded strictly.
+
+Every error names the file, the place in it and a remedy; a file is read to its end or refused.
+"""
 
 from __future__ import annotations
 
 import gzip
+import logging
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, cast
 
 from meor.errors import StreamError
-from meor.stream.records import LabelPool, Origin
+from meor.escape import visible
 from meor.stream.snapshot import LabelFact
+from meor.typing import Split
+
+Report = Callable[[str], None]
+"""Takes one sentence about something that was left out on purpose."""
+
+NumberedRow = tuple[int, list[str]]
+"""The line, row or statement of a file, and its cells."""
+
+_SHOWN = 80
+_log = logging.getLogger("meor.stream")
 
 LINE_LIMIT = 1 << 20
 """Bytes of the longest line we read; a longer one is no fact."""
@@ -31,6 +46,62 @@ _NEVER_IN_A_LINE = re.compile("[\0\r\ufeff]")
 _FORBIDDEN_NAMES = {"\0": "a NUL", "\r": "a carriage return", "\ufeff": "a byte order mark"}
 
 
+def warn(sentence: str) -> None:
+    """The default `Report`. Logs mostly end on a terminal, and the sentence may name a path."""
+    _log.warning("%s", visible(sentence))
+
+
+def shown(label: str) -> str:
+    """A label inside a message: quoted, and short even if the file is hostile."""
+    return repr(label if len(label) <= _SHOWN else label[:_SHOWN] + "...")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A file and the unit that numbers its facts: statements in Turtle, where a fact may span lines."""
+
+    path: Path
+    unit: Literal["line", "row", "statement"] = "line"
+
+    def error(self, problem: str, remedy: str, number: int | None = None) -> StreamError:
+        if self.unit == "line" or number is None:
+            return StreamError(problem, remedy=remedy, path=self.path, line=number)
+        return StreamError(f"{self.unit} {number}: {problem}", remedy=remedy, path=self.path)
+
+    def place(self, number: int) -> str:
+        return f"{self.path}, {self.unit} {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The facts of one split of one snapshot, as one file gives them."""
+
+    snapshot: int
+    split: Split
+    origin: Origin
+    facts: Sequence[LabelFact]
+    numbers: Sequence[int]  # [F] the line, row or statement of each fact
+
+    def error(self, row: int, problem: str, remedy: str) -> StreamError:
+        return self.origin.error(problem, remedy, self.numbers[row])
+
+    def place(self, row: int) -> str:
+        return self.origin.place(self.numbers[row])
+
+
+class LabelPool:
+    """One string object per label, however often it is read: a stream repeats each label many times."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def fact(self, head: str, relation: str, tail: str) -> LabelFact:
+        once = self._known.setdefault
+        return once(head, head), once(relation, relation), once(tail, tail)
+
+
 def check_regular(path: Path) -> int:
     """The size of a file that can be read to its end; a pipe or a device may never end, so it is refused."""
     try:
@@ -38,7 +109,7 @@ def check_regular(path: Path) -> int:
     except FileNotFoundError:
         raise StreamError("no such file or folder", remedy="Check the path", path=path) from None
     except PermissionError:
-        raise _no_permission(path) from None
+        raise no_permission(path) from None
     except (OSError, ValueError) as error:
         raise StreamError(f"cannot be opened ({error})", remedy="Check the path", path=path) from None
     if stat.S_ISDIR(status.st_mode):
@@ -54,7 +125,7 @@ def expansion_limit(size: int) -> int:
 
 
 def row_limit(size: int) -> int:
-    """More lines or rows than a file of this many bytes can hold distinct facts."""
+    """A number of lines or rows that distinct facts in a file of this size never reach."""
     return max(_ROWS_FLOOR, _ROWS_A_BYTE * size)
 
 
@@ -74,20 +145,25 @@ def text_lines(path: Path) -> Iterator[str]:
             yield _decode(raw, origin, number)
 
 
-def tab_facts(path: Path, pool: LabelPool) -> list[LabelFact]:
-    """Facts of a file whose every line is head TAB relation TAB tail; fact i stands on line i + 1."""
-    origin = Origin(path)
-    facts: list[LabelFact] = []
+def tab_rows(path: Path) -> Iterator[NumberedRow]:
+    """Every line that is not empty, as its cells; empty lines are allowed at the end only."""
     blank = 0
     for number, line in enumerate(text_lines(path), 1):
         if not line:
             blank = blank or number
             continue
         if blank:
-            raise origin.error("an empty line between facts", "Remove it", blank)
-        fields = line.split("\t")
-        check_fact(fields, origin, number)
-        facts.append(pool.fact(fields[0], fields[1], fields[2]))
+            raise Origin(path).error("an empty line between facts", "Remove it", blank)
+        yield number, line.split("\t")
+
+
+def tab_facts(path: Path, pool: LabelPool) -> list[LabelFact]:
+    """Facts of a file whose every line is head TAB relation TAB tail; fact i is on line i + 1."""
+    origin = Origin(path)
+    facts: list[LabelFact] = []
+    for number, cells in tab_rows(path):
+        check_fact(cells, origin, number)
+        facts.append(pool.fact(*cells))
     return facts
 
 
@@ -106,7 +182,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         raw = path.open("rb")
     except PermissionError:
-        raise _no_permission(path) from None
+        raise no_permission(path) from None
     except OSError as error:
         raise StreamError(f"cannot be opened ({error})", remedy="Check the path", path=path) from None
     with raw:
@@ -117,7 +193,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, unpacked)
 
 
-def _no_permission(path: Path) -> StreamError:
+def no_permission(path: Path) -> StreamError:
     return StreamError("no permission to read it", remedy="Change its permissions or copy it", path=path)
 
 

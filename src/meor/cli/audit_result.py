@@ -1,10 +1,11 @@
-"""An audit as a person reads it."""
+"""What an audit found: as a person reads it, and compared with what a run stored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +16,9 @@ from meor.evaluation.audit import SplitAudit
 from meor.evaluation.displacement import Displaced, tally
 from meor.evaluation.endpoints import MARK, METRICS, Endpoint, Undefined, note, overall
 from meor.evaluation.groups import SMALL, GroupReport
+from meor.evaluation.rank import Ranks
+from meor.run.layout import ENDPOINTS, RANKS, unfinished, update_name
+from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.typing import Role, Side, Split
 
@@ -42,7 +46,7 @@ def show(console: Console, stream: Stream, title: str, found: Mapping[Split, Spl
 
 
 def show_protocols(console: Console, older: Mapping[str, Mapping[str, Any]]) -> None:
-    """What other papers print, beside ours."""
+    """The measures that other papers print."""
     for split, found in older.items():
         table = _table(
             f"The field's protocols, model after update {found['update']}, {split} facts", texts=("",)
@@ -159,7 +163,7 @@ def _groups(reports: Sequence[GroupReport]) -> Table:
 
 
 def _table(title: str, *, texts: Sequence[str]) -> Table:
-    """A table that begins with these columns of text; they fold where numbers may not."""
+    """A table that begins with these columns of text, which may be folded, unlike numbers."""
     table = Table(
         title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
@@ -175,3 +179,46 @@ def _plain(label: str) -> Text:
 
 def _shown(label: str) -> str:
     return terminal(label, LONGEST)
+
+
+def differences(view: RunView, found: Mapping[Split, SplitAudit], endpoints: dict[str, Any]) -> list[str]:
+    """One sentence per difference between what a run stored and what the audit finds."""
+    said: list[str] = []
+    for split, part in found.items():
+        for update, ranks in part.ranks.items():
+            said.extend(_rank_differences(view, update, split, ranks))
+    if view.has(ENDPOINTS) and not unfinished(view.path):
+        said.extend(_endpoint_differences(view.endpoints(), endpoints))
+    return said
+
+
+def _rank_differences(view: RunView, update: int, split: Split, ranks: tuple[Ranks, ...]) -> list[str]:
+    if not view.has(f"{update_name(update)}/{RANKS}"):
+        return []
+    stored = {each.occurrences.side: each for each in view.ranks(update).get(split, ())}
+    said = []
+    for each in ranks:
+        asked = each.occurrences
+        where = f"{update_name(update)}, {split.value}, side {asked.side.label}"
+        other = stored.get(asked.side)
+        if other is None or not np.array_equal(other.occurrences.fact, asked.fact):
+            if len(asked):
+                said.append(f"{where}: the stored ranks are of other facts")
+            continue
+        wrong = np.count_nonzero((other.old != each.old) | (other.cur != each.cur))
+        if wrong:
+            said.append(f"{where}: {wrong} of {len(asked)} stored ranks differ")
+    return said
+
+
+def _endpoint_differences(stored: Any, found: dict[str, Any]) -> list[str]:
+    said = []
+    for split, named in found.items():
+        for name, content in named.items():
+            try:
+                other = stored[split][name]["value"]
+            except (KeyError, TypeError):
+                continue
+            if other != content["value"]:
+                said.append(f"{split} {name}: stored {other}, found {content['value']}")
+    return said

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from meor.cohort.philox import below, block, key_words
+from meor.cohort.draw import below, block, key_words
 
 # Known answers of Philox4x32-10 from the Random123 distribution.
 VECTORS = [

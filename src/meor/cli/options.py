@@ -1,0 +1,37 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from meor.heap import parse_bytes
+from meor.storage.parquet import byte_budget
+
+
+def _within(context: typer.Context, text: str) -> str:
+    """The whole command runs inside the budget, so no reader needs it as an argument."""
+    context.with_resource(byte_budget(parse_bytes(text)))
+    return text
+
+
+Memory = Annotated[
+    str,
+    typer.Option(
+        help="Byte budget for ranking and for unpacking a Parquet file; results do not depend on it.",
+        callback=_within,
+    ),
+]
+ReadingMemory = Annotated[
+    str, typer.Option(help="Byte budget for unpacking a Parquet file.", callback=_within)
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; results do not depend on it. [all cores]")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Where base models are shared. [MEOR_CACHE, or the user's cache]")
+]
+Seconds = Annotated[float, typer.Option(min=0, help="Seconds between checkpoints; 0: after every step.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the endpoints as JSON.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")]
