@@ -6,7 +6,7 @@ W columns of an embedding row, K scale sample, F facts, B facts of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import IntEnum, StrEnum
 
 import numpy as np
@@ -39,6 +39,11 @@ class Side(IntEnum):
         if side in SIDES:
             return cls(side)
         raise ConfigError(f"there is no side {side!r}", remedy="Use head or tail")
+
+    @classmethod
+    def each(cls, sides: Iterable[Side | str] | Side | str) -> tuple[Side, ...]:
+        """Several sides; a single one may be given as it is."""
+        return tuple(map(cls.of, [sides] if isinstance(sides, Side | str) else sides))
 
     @property
     def label(self) -> str:
@@ -77,16 +82,6 @@ class Split(StrEnum):
 
 
 SPLITS = (Split.TRAIN, Split.VALID, Split.TEST)
-
-
-def sides_of(given: Sequence[Side | str] | Side | str) -> tuple[Side, ...]:
-    """One side or several, also by name."""
-    return tuple(Side.of(side) for side in ([given] if isinstance(given, str | Side) else given))
-
-
-def splits_of(given: Sequence[Split | str] | str) -> tuple[Split, ...]:
-    """One split or several, also by name."""
-    return tuple(Split(split) for split in ([given] if isinstance(given, str) else given))
 
 
 class Role(IntEnum):

@@ -19,7 +19,7 @@ from meor.backbone.base import ScoreFunction
 from meor.evaluation.tally import DEFAULT_MEMORY, tally
 from meor.stream.occurrence import ALL, EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
-from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split, sides_of, splits_of
+from meor.typing import SIDES, SPLITS, Floats, Ids, Role, Side, Split
 
 RankArray = NDArray[np.int64] | NDArray[np.float64]
 """Ranks are integers; halves occur under the realistic tie rule only."""
@@ -61,7 +61,7 @@ class Rules:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ties", Ties(self.ties))
         object.__setattr__(self, "filter_prefix", FilterPrefix(self.filter_prefix))
-        object.__setattr__(self, "filter_splits", splits_of(self.filter_splits))
+        object.__setattr__(self, "filter_splits", Split.each(self.filter_splits))
 
     def filters(self, stream: Stream, asked: Occurrences) -> Iterator[tuple[Ids, EvaluationFilter]]:
         """The queries that share a filter, and that filter."""
@@ -176,8 +176,8 @@ def rank_update(
     """
     model, (n_old, _) = as_model(stream, model), universes_of(stream, update)
     found = []
-    for side in sides_of(sides):
-        asked = occurrences(stream, update, side, Split(split), sample=sample)
+    for side in Side.each(sides):
+        asked = occurrences(stream, update, side, Split.of(split), sample=sample)
         found.append(count_update(stream, model, asked, rules, memory).of(asked, n_old, rules.ties))
     return tuple(found)
 

@@ -181,10 +181,10 @@ class _FromOutrankers(torch.autograd.Function):
         if context.made_from is None:
             raise RuntimeError("Backward is called a second time. Compute the penalty again before it.")
         rows, frozen, parts = context.made_from
-        context.made_from = None
         factor = float(upstream[0])
         scaled = [(part, pressed, factor * slope) for part, pressed, slope in parts]
         if context.beside:
+            context.made_from = None  # the host's loss refuses a second backward: nothing may be left pending
             frozen.scratch.pending += scaled
             return None, None, None, None, None, None
         gradient = torch.zeros_like(rows)
