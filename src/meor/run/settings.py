@@ -70,7 +70,7 @@ def _host(value: Any) -> Any:
         raise explain(error, described, within="host.") from None
 
 
-def _plain_host(value: HostSettings) -> Any:
+def _plain_host(value: Any) -> Any:
     """A host without settings of its own is written as its name."""
     found = value.model_dump(mode="json")
     return found["name"] if len(found) == 1 else found
