@@ -54,7 +54,7 @@ def _method(value: Any) -> Any:
 
 def _host(value: Any) -> Any:
     """A bare name, or a group with the name and the host's own settings, which the host's class describes."""
-    from meor.hosts import HOSTS
+    from meor.hosts import HOSTS, HostSettings
 
     if isinstance(value, HostSettings):
         return value
