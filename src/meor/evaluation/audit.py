@@ -112,12 +112,7 @@ def audit(
 
 
 def _add_update(
-    part: SplitAudit,
-    stream: Stream,
-    model: Model,
-    question: Question,
-    where: tuple[int, Split],
-    memory: int,
+    part: SplitAudit, stream: Stream, model: Model, question: Question, where: tuple[int, Split], memory: int
 ) -> None:
     update, split = where
     rules, (n_old, _) = question.rules, universes_of(stream, update)

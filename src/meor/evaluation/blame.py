@@ -49,12 +49,7 @@ class Ahead:
 
 
 def blame(
-    stream: Stream,
-    model: Model,
-    ranks: Ranks,
-    *,
-    rules: Rules = PAPER,
-    memory: int = DEFAULT_MEMORY,
+    stream: Stream, model: Model, ranks: Ranks, *, rules: Rules = PAPER, memory: int = DEFAULT_MEMORY
 ) -> Blame:
     """Count, for every newcomer of the update, the historical answers it displaces.
 

@@ -25,18 +25,7 @@ _NOTHING = Ranks(
 _ROLES = np.array([role.label for role in Role])
 _INTEGERS = ("update", "snapshot", "head", "relation", "tail")
 _WORDS = ("split", "role", "side")
-COLUMNS = (
-    "update",
-    "snapshot",
-    "split",
-    "role",
-    "side",
-    "head",
-    "relation",
-    "tail",
-    "rank_old",
-    "rank_cur",
-)
+COLUMNS = ("update", "snapshot", "split", "role", "side", "head", "relation", "tail", "rank_old", "rank_cur")
 
 
 def ranks_bytes(by_split: Mapping[Split, Sequence[Ranks]]) -> bytes:
@@ -91,14 +80,9 @@ def _table(ranks: Ranks, split: Split) -> pa.Table:
 
 
 def _columns(table: pa.Table) -> dict[str, NDArray[Any]]:
-    columns: dict[str, NDArray[Any]] = {}
-    for name in _INTEGERS:
-        columns[name] = _plain(table, name).astype(np.int64)
-    for name in _WORDS:
-        columns[name] = np.array(table[name].to_pylist(), dtype=object)
-    columns["rank_cur"] = _plain(table, "rank_cur")
-    columns["rank_old"] = _plain(table, "rank_old", missing=0)
-    return columns
+    ranks = {"rank_old": _plain(table, "rank_old", missing=0), "rank_cur": _plain(table, "rank_cur")}
+    integers = {name: _plain(table, name).astype(np.int64) for name in _INTEGERS}
+    return ranks | integers | {name: np.array(table[name].to_pylist(), dtype=object) for name in _WORDS}
 
 
 def _plain(table: pa.Table, name: str, missing: int | None = None) -> NDArray[Any]:

@@ -137,9 +137,8 @@ def _count_unscreened(begin, end, is_dot, asked, universe, tally, healthy):
 
 
 @kernel
-def _tally_lanes(score, first, q, query, asked, row, bounds, tally):
+def _tally_lanes(score, low, high, first, query, row, threshold, answer, tally):
     """Count a few screened scores side by side; look closer only where one of them is undecided."""
-    low, high = bounds.low[q], bounds.high[q]
     above = possible = np.int32(0)
     for c in range(score.shape[0]):
         above += np.int32(score[c] > high)
@@ -148,7 +147,7 @@ def _tally_lanes(score, first, q, query, asked, row, bounds, tally):
     if possible > above:
         for c in range(score.shape[0]):
             if low <= score[c] <= high:
-                _judge(True, query, row[first + c], asked.threshold[q], asked.answer[q], first + c, tally)
+                _judge(True, query, row[first + c], threshold, answer, first + c, tally)
 
 
 @kernel
@@ -166,10 +165,11 @@ def _count_dot_tile(begin, end, query, first, tile, asked, row, bounds, cursor, 
             line[asked.known_id[at] - first] = -np.inf
             at += 1
         cursor[q] = at
-        own = asked.row[asked.place[q]]
+        own, threshold = asked.row[asked.place[q]], asked.threshold[q]
+        low, high = bounds.low[q], bounds.high[q]
         for lane in range(0, n_columns, LANES):
-            score = line[lane : lane + LANES]
-            _tally_lanes(score, first + lane, q, own, asked, row, bounds, tally[q])
+            some = line[lane : lane + LANES]
+            _tally_lanes(some, low, high, first + lane, own, row, threshold, answer, tally[q])
 
 
 @fast_kernel

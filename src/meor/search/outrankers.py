@@ -46,6 +46,15 @@ class Place(NamedTuple):
     entity: int
 
 
+class Room(NamedTuple):
+    """Where the outrankers of a tile go: each query has a share, of which it fills the front."""
+
+    at: Ids  # [Q + 1] where the shares begin
+    size: Ids  # [Q] how much of its share a query has filled
+    column: Ids
+    score: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class Outrankers:
     """For query q the columns `column[start[q]:start[q + 1]]`, ascending, and their float64 scores.
@@ -101,19 +110,17 @@ def outrankers(candidates: Candidates, queries: Queries, *, offset: int = 0) -> 
 
 def _plainly(backbone: Backbone, row: Array, queries: Queries, offset: int) -> Outrankers:
     """Any score function. A score that is not finite is kept, so that its owner can refuse it."""
-    query, column, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
+    parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
     for own, part, score in tiles(backbone, queries.row.take(queries.place, 0), row):
         ids = range(offset + part.start, offset + part.stop)
         above = ~(score <= queries.threshold[own, None]) | ~np.isfinite(score)
         above &= ~queries.left_out(own, ids)
         line, place = np.nonzero(above)
-        query.append(own.start + line)
-        column.append(part.start + place)
-        found.append(score[line, place])
-    of = np.concatenate(query)
+        parts.append((own.start + line, part.start + place, score[line, place]))
+    of, column, found = (np.concatenate(each) for each in zip(*parts, strict=True))
     order = np.argsort(of, kind="stable")  # tiles of a query come in order, so its columns ascend
     start = np.append(0, np.cumsum(np.bincount(of, minlength=len(queries))))
-    return Outrankers(start, np.concatenate(column)[order], np.concatenate(found)[order])
+    return Outrankers(start, column[order], found[order])
 
 
 def _bound(candidates: Candidates, queries: Queries, screened: bool) -> Bound:
@@ -181,15 +188,13 @@ def _collect(candidates: Candidates, queries: Queries, tile: Array, bound: Bound
     possible = np.empty((len(tile), -(-tile.shape[1] // LANES)), np.int32)
     share(_count_possible, len(tile), tile, bound, place, possible)
     at = np.append(0, np.cumsum(possible.sum(1)))
-    column, score = np.empty(at[-1], np.int64), np.empty(at[-1])
-    size = np.empty(len(tile), np.int64)
+    room = Room(at, np.empty(len(tile), np.int64), np.empty(at[-1], np.int64), np.empty(at[-1]))
     is_dot = candidates.scoring is Geometry.DOT
-    found = at, possible, column, score, size
-    share(_fill, len(tile), is_dot, tile, bound, place, queries.asked, candidates.row, *found)
-    start = np.append(0, np.cumsum(size))
+    share(_fill, len(tile), is_dot, tile, bound, place, possible, queries.asked, candidates.row, room)
+    start = np.append(0, np.cumsum(room.size))
     if start[-1] < at[-1]:
-        _close_up(at, size, column, score)
-    return Outrankers(start, column[: start[-1]], score[: start[-1]])
+        _close_up(room)
+    return Outrankers(start, room.column[: start[-1]], room.score[: start[-1]])
 
 
 @kernel
@@ -211,7 +216,8 @@ def _count_possible(begin, end, tile, bound, place, possible):
 
 
 @kernel
-def _fill(begin, end, is_dot, tile, bound, place, asked, row, at, possible, column, score, size):
+def _fill(begin, end, is_dot, tile, bound, place, possible, asked, row, room):
+    at, column, score = room.at, room.column, room.score
     for line in range(begin, end):
         q, slot = place.query + line, at[line]
         query, threshold = asked.row[asked.place[q]], asked.threshold[q]
@@ -229,15 +235,15 @@ def _fill(begin, end, is_dot, tile, bound, place, asked, row, at, possible, colu
                     column[slot] = c
                     score[slot] = value
                     slot += 1
-        size[line] = slot - at[line]
+        room.size[line] = slot - at[line]
 
 
 @kernel
-def _close_up(at, size, column, score):
+def _close_up(room):
     """Each query wrote its outrankers to the front of its share: move the shares together."""
-    slot = 0
-    for q in range(len(size)):
-        for p in range(at[q], at[q] + size[q]):
+    column, score, slot = room.column, room.score, 0
+    for q in range(len(room.size)):
+        for p in range(room.at[q], room.at[q] + room.size[q]):
             column[slot] = column[p]
             score[slot] = score[p]
             slot += 1
