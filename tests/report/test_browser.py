@@ -8,8 +8,7 @@ import pytest
 from tests.report.browser import evaluate, load, needs_chromium
 from tests.report.conftest import invented_rows
 
-from meor.report.gather import page_of
-from meor.report.html import write
+from meor.report.html import page_of, write
 from meor.study.rows import write_rows
 
 pytestmark = needs_chromium

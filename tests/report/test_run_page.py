@@ -13,28 +13,29 @@ from tests.report.conftest import SMALL, relist
 
 from meor.errors import InputError
 from meor.methods.records import penalty_records
-from meor.report.culprits import named
+from meor.report.displaced import named, read_displacement
 from meor.report.evidence import gather, losses, ranks_of
-from meor.report.gather import page_of
-from meor.report.html import render
-from meor.report.page import Figure, Prose, Table
+from meor.report.html import page_of, render
+from meor.report.made import command
+from meor.report.page import Figure, Prose
 from meor.report.record import _comparison, levels, record, summaries
-from meor.report.run_page import command
 from meor.run.config import Config
 from meor.run.view import RunView
+from meor.study.table import Table
 from meor.typing import Role
 
 
 def test_the_same_facts_fall_from_their_first_level_to_their_last(run_folder: Path) -> None:
     view = RunView.open(run_folder)
-    found = gather(view, None, "no stream")
+    found = gather(view)
+    assert found is not None
     _, ranks = ranks_of(view)
     last = [each for each in ranks if each.occurrences.update == 4]
     wanted = np.concatenate([1 / each.cur[each.occurrences.snapshot == 0] for each in last]).mean()
     assert found.steps[-1].end == pytest.approx(wanted, abs=1e-12)
     lost = sum(step.end - step.start for step in found.steps if step.cause == "new")
     assert lost < 0
-    assert found.missing == "no stream"
+    assert read_displacement(view, None, ranks, "no stream").missing == "no stream"
 
 
 def test_losses_follow_from_the_cells_of_the_endpoints(run_folder: Path) -> None:
@@ -50,13 +51,15 @@ def test_the_named_newcomers_stand_before_the_answer_and_the_example_is_a_real_q
     run_folder: Path,
 ) -> None:
     view = RunView.open(run_folder)
-    found = gather(view, view.stream(), "")
-    assert found.worst
-    assert all(len(each.newcomers) == each.cur - each.old for each in found.worst)
-    assert found.charged_of == (found.total.displaced, found.total.displaced)
-    told = named(view, view.stream(), [each.harm for each in found.culprits])
+    found = gather(view)
+    assert found is not None
+    displaced = read_displacement(view, view.stream(), found.ranks, "")
+    assert displaced.worst
+    assert all(len(each.newcomers) == each.cur - each.old for each in displaced.worst)
+    assert displaced.charged_of == (found.total.displaced, found.total.displaced)
+    told = named(view, view.stream(), [each.harm for each in displaced.culprits])
     assert told
-    for culprit, harm in zip(found.culprits, told, strict=True):
+    for culprit, harm in zip(displaced.culprits, told, strict=True):
         assert culprit.newcomer.id in harm.newcomers
         assert harm.share * culprit.newcomer.displaced >= culprit.newcomer.charge * (1 - 1e-12)
     first = next(
@@ -116,7 +119,7 @@ def test_without_weights_or_endpoints_what_is_missing_is_said(run_folder: Path, 
     ]
     assert len(missing) == 2
     assert not any(str(tmp_path) in text for text in missing)
-    tables = [b.caption for section in page.sections for b in section.blocks if isinstance(b, Table)]
+    tables = [b.title for section in page.sections for b in section.blocks if isinstance(b, Table)]
     assert "The old answers that lost most" in tables
 
 

@@ -20,7 +20,8 @@ from meor.run.validated import MULTIPLES, Candidate, choose_multiple, end_of_gri
 from meor.run.view import RunView
 from meor.stream.snapshot import LabelFact, Stream, build_stream
 from meor.stream.writer import write_stream
-from meor.study.conduct import Means, conduct
+from meor.study.cell import Means
+from meor.study.conduct import conduct
 from meor.study.plan import Study
 from meor.typing import Split
 

@@ -7,8 +7,8 @@ from tests.study.study_rows import row
 
 from meor.errors import StudyError
 from meor.run.validated import MULTIPLES as GRID
+from meor.study.coefficient import choose, next_multiple
 from meor.study.rows import Group
-from meor.study.selection import choose, next_multiple
 
 GROUP = Group("ENTITY", "complex", "replay", "practical")
 MULTIPLES = GRID[:6]

@@ -19,15 +19,15 @@ from meor.cli.study_progress import observer
 from meor.errors import StudyError
 from meor.escape import shell, terminal
 from meor.evaluation.budget import parse_bytes
-from meor.study.conduct import Findings, Means, conduct
-from meor.study.effects_file import EFFECTS_FILE, write_effects
+from meor.study.cell import Means
+from meor.study.conduct import Findings, conduct
 from meor.study.execute import executor_of
 from meor.study.paired_tables import HOLM_TABLES
 from meor.study.plan import PRESET_STUDIES, Study
-from meor.study.render import as_text, write_tables
 from meor.study.results import Results
 from meor.study.rows import RUNS
-from meor.study.tables import study_tables
+from meor.study.table import as_text, write_tables
+from meor.study.tables import EFFECTS_FILE, study_tables, write_effects
 
 app = new_verb()
 

@@ -1,4 +1,4 @@
-"""What the files of one run show: losses by update, the same facts over time, who displaced whom."""
+"""What the ranks of one run show: losses by update, the same facts over time, a question to draw."""
 
 from __future__ import annotations
 
@@ -9,27 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from meor.errors import MeorError
-from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
+from meor.evaluation.displacement import Tally, tally
 from meor.evaluation.overall import by_update
 from meor.evaluation.rank import Ranks
-from meor.methods import METHODS
-from meor.report.culprits import Culprit, culprits, named, varied
 from meor.report.drawings import SHOWN_AHEAD, Crowd
-from meor.report.figures import Loss, Step
-from meor.report.words import without_places
+from meor.report.figures import Change, Loss
 from meor.run.layout import RANKS, update_name
 from meor.run.view import RunView
-from meor.stream.snapshot import Stream
 from meor.typing import Floats, Role, Split
-
-LISTED = 12
-"""Displaced answers and newcomers that a report names."""
-
-SEARCHED = 600
-"""Worst cases from which those of different answers are taken."""
-
-CALIBRATED = "these ranks are of calibrated scores, and the models hold the scores before calibration."
 
 SMALL = 5e-4
 """Changes among old entities below this are not drawn."""
@@ -46,56 +33,24 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Read from ranks alone; `named` and what follows need the stream and the models as well."""
-
     ranks: tuple[Ranks, ...]
     total: Tally
     counts: tuple[int, ...]  # |E_u| by update
-    steps: tuple[Step, ...]
+    steps: tuple[Change, ...]
     example: Example | None
-    worst: tuple[Displaced, ...]
-    culprits: tuple[Culprit, ...]
-    tables: tuple[Table, ...]
-    charged_of: tuple[int, int]  # displaced queries that were charged, of so many
-    missing: str = ""  # why newcomers are not named
 
     @property
     def admitted(self) -> int:
         return self.counts[-1] - self.counts[0]
 
 
-def gather(view: RunView, stream: Stream | None, reason: str) -> Evidence | None:
+def gather(view: RunView) -> Evidence | None:
     """None where the run has no ranks yet."""
     _, ranks = ranks_of(view)
     if not ranks:
         return None
     counts = entity_counts(view)
-    found = varied(worst(ranks, SEARCHED), LISTED)
-    guilty: tuple[Culprit, ...] = ()
-    by: tuple[Table, ...] = ()
-    charged = (0, 0)
-    if stream is not None:
-        by = tables(stream, ranks)
-    if METHODS[view.config.method].kind == "transform":
-        reason = CALIBRATED
-    elif stream is not None:
-        try:
-            found = named(view, stream, found)
-            guilty, charged = culprits(view, stream, ranks, LISTED)
-        except MeorError as error:
-            reason = without_places(str(error))
-    return Evidence(
-        ranks=ranks,
-        total=tally(ranks),
-        counts=tuple(counts),
-        steps=_steps(ranks, counts),
-        example=_example(ranks, counts),
-        worst=found,
-        culprits=guilty,
-        tables=by,
-        charged_of=charged,
-        missing=reason,
-    )
+    return Evidence(ranks, tally(ranks), tuple(counts), _steps(ranks, counts), _example(ranks, counts))
 
 
 def ranks_of(view: RunView) -> tuple[Split, tuple[Ranks, ...]]:
@@ -125,7 +80,7 @@ def losses(split: Mapping[str, Any]) -> tuple[Loss, ...]:
     )
 
 
-def _steps(ranks: Sequence[Ranks], counts: Sequence[int]) -> tuple[Step, ...]:
+def _steps(ranks: Sequence[Ranks], counts: Sequence[int]) -> tuple[Change, ...]:
     """The facts of snapshot 0 through all updates: which part of each change is whose."""
     old: dict[int, list[Floats]] = defaultdict(list)
     cur: dict[int, list[Floats]] = defaultdict(list)
@@ -135,19 +90,19 @@ def _steps(ranks: Sequence[Ranks], counts: Sequence[int]) -> tuple[Step, ...]:
         if chosen.any():
             old[asked.update].append(1 / each.old[chosen])
             cur[asked.update].append(1 / each.cur[chosen])
-    steps: list[Step] = []
+    steps: list[Change] = []
     level: float | None = None
     for update in sorted(old):
         before, after = (float(np.mean(np.concatenate(part[update]))) for part in (old, cur))
         if level is None:
-            steps.append(Step("at the start", 0.0, before, ""))
+            steps.append(Change("at the start", 0.0, before, ""))
         elif abs(before - level) >= SMALL:
-            steps.append(Step(f"update {update}: old entities", level, before, "old"))
+            steps.append(Change(f"update {update}: old entities", level, before, "old"))
         if counts[update] > counts[update - 1]:
-            steps.append(Step(f"update {update}: newcomers", before, after, "new"))
+            steps.append(Change(f"update {update}: newcomers", before, after, "new"))
         level = after
     if level is not None:
-        steps.append(Step("at the end", 0.0, level, ""))
+        steps.append(Change("at the end", 0.0, level, ""))
     return tuple(steps)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from meor.report.svg import Canvas
+from meor.study.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +44,6 @@ class Figure:
     wide: Canvas
     narrow: Canvas
     legend: tuple[tuple[str, str], ...] = ()  # (css class of the swatch, words)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    title: str
-    numeric: bool = False
-    hint: str = ""
-    sortable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    text: str
-    sort: float | str | None = None
-    tone: str = ""  # "", "good", "bad", "muted", "new", "old"
-    below: str = ""  # a second, smaller line
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The first cell of each row is its header."""
-
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
-    folded: bool = False  # behind a disclosure; printed open
 
 
 @dataclass(frozen=True, slots=True)

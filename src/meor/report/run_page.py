@@ -6,28 +6,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from meor.escape import LONGEST, clipped, shell, visible
-from meor.evaluation.overall import Overall, overall
-from meor.report import parts, tables
-from meor.report.drawn import drawn
+from meor.evaluation.overall import Overall, by_update, note, overall
+from meor.report import parts
+from meor.report.drawn import drawn, matched
 from meor.report.evidence import entity_counts, losses
 from meor.report.figures import LossPanel
-from meor.report.page import Block, Card, Cards, Commands, Page, Prose, Section
-from meor.report.provenance import provenance
-from meor.report.words import (
-    MEANING,
-    backbone_name,
-    method_name,
-    number,
-    plural,
-    share,
-)
-from meor.run.config import PLACES, Config
+from meor.report.made import made_of_run
+from meor.report.page import Block, Card, Cards, Page, Prose, Section
+from meor.report.words import MEANING, backbone_name, method_name, number, plural, share, shown_name
 from meor.run.layout import ENDPOINTS
 from meor.run.method import CONTROL
 from meor.run.state import state_of
 from meor.run.view import RunView
 from meor.stream.sample import sample_note
+from meor.study.table import Column, Entry, Table, Value
 
 TONES = {"H_cur": "old", "D_MCI": "new"}
 
@@ -51,9 +43,9 @@ def run_page(
             parts.lost_over_updates([panel], told, ""),
             drawn(told),
             parts.displaced(told, ""),
-            parts.matched(told),
+            matched(told),
             parts.limits(),
-            _made(view),
+            made_of_run(view),
         ),
         state="" if view.complete else f"This run is {state_of(view.path)}.",
     )
@@ -146,8 +138,8 @@ def _endpoint_section(split_name: str, split: Mapping[str, Any], sample: int) ->
             "its cells, one for each update and missing side. One run has no interval: how much of a "
             "difference is chance can only be said by a study of several pairs."
         ),
-        tables.endpoint_cells(split),
-        tables.sides(split),
+        _by_update(split),
+        _cells(split),
     ]
     if sample:
         blocks.append(Prose(sample_note(sample), "note"))
@@ -155,70 +147,37 @@ def _endpoint_section(split_name: str, split: Mapping[str, Any], sample: int) ->
     return Section("endpoints", "Endpoints", tuple(blocks))
 
 
-def _made(view: RunView) -> Section:
-    config, manifest = view.config, view.manifest
-    versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
-    blocks: list[Block] = [
-        Commands(
-            (
-                (command(config), "makes this run again, to the same bytes"),
-                ("meor audit RUN", "ranks its models again and compares with what is stored"),
-            )
-        ),
-        provenance(config.stream, str(manifest["stream_hash"])),
-        Prose(f"Software: {versions}. Settings sha256 {manifest['config_hash'][:16]}.", "note"),
-        tables.settings(public_settings(config)),
-    ]
-    if config.evaluation.sample:
-        blocks.insert(2, Prose(f"{sample_note(config.evaluation.sample)} The setting is evaluation.sample."))
-    if config.base_model is not None:
-        blocks.insert(1, Prose("Base embeddings were given, not trained: name them with --base.", "note"))
-    return Section("made", "How this was made", tuple(blocks))
-
-
-def command(config: Config) -> str:
-    """The command line of a run, without this machine's paths: only what differs from the defaults."""
-    words = ["meor", "run", "--stream", stream_name(config.stream)]
-    default = Config.resolve({"preset": config.preset})
-    for flag in ("backbone", "host", "method", "preset", "seed"):
-        value = getattr(config, flag)
-        if value != getattr(default, flag):
-            words += [f"--{flag}", str(value)]
-    ours, theirs = (
-        _flat(each.model_dump(mode="json", exclude={*PLACES, "backbone", "host", "method", "preset", "seed"}))
-        for each in (config, default)
+def _by_update(split: Mapping[str, Any]) -> Table:
+    """H_cur and its kin: over all cells, and by update."""
+    updates = sorted(
+        {int(cell["update"]) for name in MEANING for cell in split.get(name, {}).get("cells", ())}
     )
-    for key, value in ours.items():
-        if value != theirs.get(key):
-            words += ["--set", f"{key}={_yaml(value)}"]
-    return shell(words)
+    titles = ("all", *(f"update {update}" for update in updates))
+    rows: list[tuple[Value, ...]] = []
+    for name in MEANING:
+        endpoint = split.get(name, {})
+        each = by_update(endpoint)
+        found = [overall(endpoint), *(each.get(update, Overall(None, 0, 0)) for update in updates)]
+        rows.append((name, *(Entry(one.value, mark=one.mark) for one in found)))
+    told = note((name, overall(split.get(name, {}))) for name in MEANING)
+    columns = (Column(title, "level", sortable=False) for title in titles)
+    return Table(
+        "Endpoints: over all cells, and at each update",
+        (Column("endpoint", sortable=False), *columns),
+        tuple(rows),
+        (told,) if told else (),
+    )
 
 
-def stream_name(stream: str) -> str:
-    """A registered name, or the last part of a path."""
-    return stream.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-
-
-def shown_name(stream: str) -> str:
-    """The same for a title: it may be as long as a file system allows."""
-    return clipped(visible(stream_name(stream)), LONGEST)
-
-
-def public_settings(config: Config) -> dict[str, Any]:
-    """Every setting; places on this machine are left out."""
-    shown = config.model_dump(mode="json", exclude={"data_dir", "base_model"})
-    return {**shown, "stream": stream_name(config.stream)}
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found.update(_flat(value, f"{prefix}{key}."))
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
-
-
-def _yaml(value: Any) -> str:
-    return f"[{', '.join(str(each) for each in value)}]" if isinstance(value, list) else str(value)
+def _cells(split: Mapping[str, Any]) -> Table:
+    """Every cell with its size: nothing is hidden in a mean."""
+    columns = (
+        *(Column("endpoint"), Column("update", "count"), Column("missing")),
+        *(Column("queries", "count"), Column("value", "level")),
+    )
+    rows = tuple(
+        (name, *(cell[part] for part in ("update", "side", "size", "value")))
+        for name in MEANING
+        for cell in split.get(name, {}).get("cells", ())
+    )
+    return Table("Every cell: one update, one missing side", columns, rows, folded=True)
