@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from meor.methods.records import penalty_records
-from meor.report.record import _comparison
+from meor.report.evidence import _comparison
 from meor.run.config import Config
 from meor.run.records_file import records_bytes
 from meor.run.runner import Resources

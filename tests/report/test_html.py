@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from meor.report.html import page_of, render, write
-from meor.report.page import Card, Cards, Page, Prose, Section
+from meor.report.page import Card, Page, Prose, Section
 from meor.study.table import Column, Entry, Table
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -65,9 +65,7 @@ def test_labels_cannot_become_markup() -> None:
         (HOSTILE,),
     )
     section = Section("s", HOSTILE, (Prose(HOSTILE), table))
-    text = render(
-        Page(HOSTILE, HOSTILE, HOSTILE, Cards((Card(HOSTILE, HOSTILE, HOSTILE),)), (section,), HOSTILE)
-    )
+    text = render(Page(HOSTILE, HOSTILE, HOSTILE, (Card(HOSTILE, HOSTILE, HOSTILE),), (section,), HOSTILE))
     assert "<script>alert" not in text
     assert "<img" not in text
 

@@ -14,11 +14,11 @@ from tests.report.conftest import SMALL, relist
 from meor.errors import InputError
 from meor.methods.records import penalty_records
 from meor.report.displaced import named, read_displacement
-from meor.report.evidence import gather, losses, ranks_of
+from meor.report.drawn import example_of
+from meor.report.evidence import _comparison, gather, levels, losses, ranks_of, record, records_table
 from meor.report.html import page_of, render
 from meor.report.made import command
 from meor.report.page import Figure, Prose
-from meor.report.record import _comparison, levels, record, summaries
 from meor.run.config import Config
 from meor.run.view import RunView
 from meor.study.table import Table
@@ -62,12 +62,12 @@ def test_the_named_newcomers_stand_before_the_answer_and_the_example_is_a_real_q
     for culprit, harm in zip(displaced.culprits, told, strict=True):
         assert culprit.newcomer.id in harm.newcomers
         assert harm.share * culprit.newcomer.displaced >= culprit.newcomer.charge * (1 - 1e-12)
-    first = next(
-        each for each in found.ranks if each.occurrences.side == (0 if found.example.head_missing else 1)
-    )
+    example = example_of(found.ranks, found.counts)
+    assert example is not None
+    first = next(each for each in found.ranks if each.occurrences.side == (0 if example.head_missing else 1))
     asked = first.occurrences
-    row = np.flatnonzero((asked.fact == found.example.fact).all(1) & (asked.role == Role.HISTORICAL))[0]
-    crowd = found.example.crowds[0]
+    row = np.flatnonzero((asked.fact == example.fact).all(1) & (asked.role == Role.HISTORICAL))[0]
+    crowd = example.crowds[0]
     assert (crowd.ahead_old + 1, crowd.ahead_old + crowd.ahead_new + 1) == (first.old[row], first.cur[row])
 
 
@@ -91,9 +91,10 @@ def test_shares_by_level_add_up_and_records_are_summed_up(penalized_folder: Path
     shown = levels(view, view.stream())
     assert [each.update for each in shown] == [1, 2, 3, 4]
     assert all(sum(each.shares) == pytest.approx(1) for each in shown)
-    told = summaries(view)
-    assert len(told) == 4
-    assert all(0 <= each.active <= each.records for each in told)
+    told = records_table(view)
+    assert told is not None
+    assert len(told.rows) == 4
+    assert all(0 <= active <= 1 for _, _, active, *_ in told.rows)
 
 
 def test_a_run_without_a_penalty_says_so_and_still_shows_the_mechanism(run_folder: Path) -> None:

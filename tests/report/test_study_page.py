@@ -94,7 +94,7 @@ def test_each_rule_has_its_own_sentence_panel_and_card(tmp_path: Path) -> None:
         found = compare([*plain, *other], plain[0].group, rule, "meor", "none")["H_cur"]
         assert f"+{found.mean:.4f}" in page.sentence
         assert words in page.sentence
-    first = page.cards.cards[0]
+    first = page.cards[0]
     assert first.spread.startswith("balance: ")
     assert [text.partition(":")[0] for text in first.besides] == ["validated"]
 
@@ -112,7 +112,7 @@ def test_many_settings_are_counted_and_not_averaged(tmp_path: Path) -> None:
         "Of 2 settings, MEOR against the host alone clearly raises H_cur in 2 and lowers"
     )
     assert "H_old in 2 of 2" in page.sentence
-    assert not page.cards.cards
+    assert not page.cards
     assert '<dl class="cards">' not in render(page)
 
 

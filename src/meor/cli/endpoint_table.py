@@ -7,15 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from meor.evaluation.overall import Overall, by_update, note, overall
-
-MEANING = {
-    "H_cur": "old facts, ranked among all entities known now",
-    "H_old": "old facts, ranked among the entities known before the update",
-    "D_MCI": "what newcomers cost old facts: H_old - H_cur",
-    "A_TN": "new facts whose answer is a newcomer",
-    "A_QN": "new facts that ask about a newcomer",
-}
+from meor.evaluation.overall import MEANING, Overall, by_update, note, overall
 
 
 def endpoint_table(title: str, found: dict[str, Any]) -> Table:

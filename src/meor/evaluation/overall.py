@@ -14,6 +14,15 @@ from typing import Any
 from meor.evaluation.endpoints import EMPTY_CELLS, MEAN_OVER_EXISTING
 
 MARK = "†"
+MEANING = {
+    "H_cur": "mean reciprocal rank of old facts among all entities",
+    "H_old": "the same answers ranked among the old entities only",
+    "D_MCI": "what newcomers cost old facts: H_old − H_cur",
+    "A_TN": "mean reciprocal rank of facts whose answer is a newcomer",
+    "A_QN": "mean reciprocal rank of facts asked about a newcomer",
+}
+"""The endpoints that people are shown, in their order, with the words for each."""
+
 Content = Mapping[str, Any]
 """An endpoint as endpoints.json holds it."""
 

@@ -114,12 +114,7 @@ def culprits(
     for each, mine in zip(ranks, lost, strict=True):
         chosen = select(each, (mine > 0) & (mine >= least))
         charged += len(chosen.cur)
-        told = blame(
-            stream,
-            view.model(each.occurrences.update),
-            chosen,
-            filter_splits=_filter_splits(view),
-        )
+        told = blame(stream, view.model(each.occurrences.update), chosen, filter_splits=_filter_splits(view))
         for index in np.flatnonzero(told.displaced):
             entity = told.first + int(index)
             seen = Newcomer(entity, told.update, int(told.displaced[index]), float(told.charge[index]))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
+from meor.evaluation.rank import Ranks
 from meor.report import drawings, figures
 from meor.report.displaced import asked
-from meor.report.drawings import SHOWN_AHEAD
+from meor.report.drawings import SHOWN_AHEAD, Crowd
 from meor.report.page import Block, Prose, Section
 from meor.report.parts import Told
-from meor.report.record import Summary
 from meor.report.words import count, listed, method_name, number, plural, query, share
-from meor.study.table import Column, Entry, Table
+from meor.typing import Role
 
 LEVELS_LEGEND = (
     ("level0", "same role, degree bin and relation signature"),
@@ -30,8 +33,55 @@ PRESSURES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One old query through every update."""
+
+    fact: tuple[int, int, int]
+    head_missing: bool
+    crowds: tuple[Crowd, ...]
+
+
+def example_of(ranks: Sequence[Ranks], counts: Sequence[int]) -> Example | None:
+    """A query of snapshot 0 that newcomers pass at most updates; if there is, one that fits a drawing."""
+    fitting = _passed_most(ranks, counts, SHOWN_AHEAD)
+    return fitting if fitting is not None else _passed_most(ranks, counts, counts[-1])
+
+
+def _passed_most(ranks: Sequence[Ranks], counts: Sequence[int], lowest: int) -> Example | None:
+    """Of the queries that never rank below `lowest`."""
+    series: dict[tuple[int, int, int, int], list[tuple[int, int, int]]] = defaultdict(list)
+    updates = {each.occurrences.update for each in ranks}
+    for each in ranks:
+        asked = each.occurrences
+        first = (asked.snapshot == 0) & (asked.role == Role.HISTORICAL)
+        rows = np.flatnonzero(first & (each.cur <= lowest))
+        for row in rows:
+            head, relation, tail = (int(part) for part in asked.fact[row])
+            place = (asked.update, int(each.old[row]), int(each.cur[row]))
+            series[head, relation, tail, int(asked.side)].append(place)
+    whole = {key: found for key, found in series.items() if len(found) == len(updates)}
+    if not whole:
+        return None
+
+    def clearness(key: tuple[int, int, int, int]) -> tuple[float, ...]:
+        found = whole[key]
+        passed = sum(cur > old for _, old, cur in found)
+        return (passed, 1 / found[0][1] - 1 / found[-1][2], *(-part for part in key))
+
+    key = max(whole, key=clearness)
+    crowds = tuple(
+        Crowd(update, counts[update - 1], counts[update], int(old) - 1, int(cur - old))
+        for update, old, cur in sorted(whole[key])
+    )
+    if not any(crowd.ahead_new for crowd in crowds):
+        return None
+    return Example(key[:3], key[3] == 0, crowds)
+
+
 def growth_drawing(told: Told | None) -> tuple[Block, ...]:
-    example = told.evidence.example if told is not None and told.evidence is not None else None
+    shown = told.evidence if told is not None else None
+    example = None if shown is None else example_of(shown.ranks, shown.counts)
     if told is None or example is None:
         return (Prose(_no_admission(told), "missing"),)
     head, relation, tail = example.fact
@@ -131,7 +181,7 @@ def drawn(told: Told | None) -> Section:
 
 def matched(told: Told | None) -> Section:
     title = "How the references matched"
-    if told is None or not (told.levels or told.summaries):
+    if told is None or not (told.levels or told.records):
         why = "there is no run to look at."
         if told is not None:
             why = told.missing or "no replay question has newcomers and old entities to match."
@@ -158,27 +208,8 @@ def matched(told: Told | None) -> Section:
         )
     if told.view.config.method == "uor":
         blocks.append(Prose("UOR does not match: it draws from every old entity in the role.", "note"))
-    if told.summaries:
-        blocks.append(record_summaries(told.summaries))
+    if told.records is not None:
+        blocks.append(told.records)
     else:
         blocks.append(Prose("This run stores no penalty records: its method has no penalty.", "note"))
     return Section("matched", title, tuple(blocks))
-
-
-def record_summaries(found: Sequence[Summary]) -> Table:
-    columns = (
-        *(Column("update"), Column("records", "count")),
-        Column("active", "share", hint="newcomer pressure above the reference"),
-        *(Column(title, "level") for title in ("median τ", "mean U, newcomers", "mean U, references")),
-        Column("mean excess of active", "level"),
-    )
-    rows = tuple(
-        (
-            Entry(each.update, text=str(each.update)),
-            each.records,
-            each.active / each.records,
-            *(each.tau, each.new, each.reference, each.excess),
-        )
-        for each in found
-    )
-    return Table("The penalty's records, update by update", columns, rows)

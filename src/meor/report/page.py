@@ -29,11 +29,6 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Cards:
-    cards: tuple[Card, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Figure:
     """One drawing in two widths: a phone gets its own, not a shrunk one."""
 
@@ -67,7 +62,7 @@ class Template:
     name: str
 
 
-Block = Prose | Cards | Figure | Table | Commands | Terms | Template
+Block = Prose | Figure | Table | Commands | Terms | Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +77,6 @@ class Page:
     title: str
     kicker: str  # what this is a report of
     sentence: str  # what happened
-    cards: Cards
+    cards: tuple[Card, ...]
     sections: tuple[Section, ...]
     state: str = ""  # said at the top if the run or study is not complete

@@ -14,9 +14,8 @@ from meor.evaluation.displacement import Tally
 from meor.report import figures
 from meor.report.displaced import Displacement, Label, harmful, read_displacement, worst_displaced
 from meor.report.drawings import Levels
-from meor.report.evidence import Evidence, gather
+from meor.report.evidence import Evidence, RecordView, gather, levels, record, records_table
 from meor.report.page import Block, Prose, Section, Template
-from meor.report.record import RecordView, Summary, levels, record, summaries
 from meor.report.words import clipped_path, count, number, plural, share, without_places
 from meor.run.prepare import host_of
 from meor.run.unlearned import remarks
@@ -45,7 +44,7 @@ class Told:
     displacement: Displacement | None
     record: RecordView | None
     levels: tuple[Levels, ...]
-    summaries: tuple[Summary, ...]
+    records: Table | None  # of its penalty
     missing: str  # why stream or models could not be used
     entity: Label
     relation: Label
@@ -83,7 +82,7 @@ def read(
         shown,
         found,
         matched,
-        summaries(records_of or view),
+        records_table(records_of or view),
         missing,
         entities.__getitem__,
         relations.__getitem__,

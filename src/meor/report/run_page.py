@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from meor.evaluation.overall import Overall, by_update, note, overall
+from meor.evaluation.overall import MEANING, Overall, by_update, note, overall
 from meor.report import parts
 from meor.report.drawn import drawn, matched
 from meor.report.evidence import entity_counts, losses
 from meor.report.figures import LossPanel
 from meor.report.made import made_of_run
-from meor.report.page import Block, Card, Cards, Page, Prose, Section
-from meor.report.words import MEANING, backbone_name, method_name, number, plural, share, shown_name
+from meor.report.page import Block, Card, Page, Prose, Section
+from meor.report.words import backbone_name, method_name, number, plural, share, shown_name
 from meor.run.layout import ENDPOINTS
 from meor.run.method import CONTROL
 from meor.run.state import state_of
@@ -37,7 +37,7 @@ def run_page(
         title=f"{shown_name(config.stream)}, {backbone_name(config.backbone)}, {method_name(config.method)}",
         kicker=f"Report of one run · preset {config.preset} · seed {config.seed}",
         sentence=_sentence(split_name, split, told, counts) + _uncontrolled(view),
-        cards=endpoint_cards(split),
+        cards=_cards(split),
         sections=(
             _endpoint_section(split_name, split, config.evaluation.sample),
             parts.lost_over_updates([panel], told, ""),
@@ -110,13 +110,11 @@ def _no_rank(split_name: str, split: Mapping[str, Any], told: parts.Told) -> str
     return f". No {split_name} fact is from before an update: nothing can be said about old facts."
 
 
-def endpoint_cards(split: Mapping[str, Any]) -> Cards:
-    return Cards(
-        tuple(
-            Card(name, f"{number(each.value)}{each.mark}", meaning, TONES.get(name, ""), _counted(each))
-            for name, meaning in MEANING.items()
-            for each in (overall(split.get(name, {})),)
-        )
+def _cards(split: Mapping[str, Any]) -> tuple[Card, ...]:
+    return tuple(
+        Card(name, f"{number(each.value)}{each.mark}", meaning, TONES.get(name, ""), _counted(each))
+        for name, meaning in MEANING.items()
+        for each in (overall(split.get(name, {})),)
     )
 
 
@@ -139,7 +137,7 @@ def _endpoint_section(split_name: str, split: Mapping[str, Any], sample: int) ->
             "difference is chance can only be said by a study of several pairs."
         ),
         _by_update(split),
-        _cells(split),
+        _every_cell(split),
     ]
     if sample:
         blocks.append(Prose(sample_note(sample), "note"))
@@ -169,7 +167,7 @@ def _by_update(split: Mapping[str, Any]) -> Table:
     )
 
 
-def _cells(split: Mapping[str, Any]) -> Table:
+def _every_cell(split: Mapping[str, Any]) -> Table:
     """Every cell with its size: nothing is hidden in a mean."""
     columns = (
         *(Column("endpoint"), Column("update", "count"), Column("missing")),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from meor.evaluation.overall import MEANING
 from meor.methods import METHODS, NONE, is_penalized
 from meor.report import parts
 from meor.report.drawn import drawn, matched
 from meor.report.figures import LossPanel
 from meor.report.made import made_of_study
-from meor.report.page import Block, Card, Cards, Page, Prose, Section, Terms
+from meor.report.page import Block, Card, Page, Prose, Section, Terms
 from meor.report.run_page import TONES
 from meor.report.sentence import sentence
 from meor.report.study_data import (
@@ -27,7 +28,6 @@ from meor.report.study_data import (
 from meor.report.study_effects import effects
 from meor.report.study_parts import frontier_section, paper
 from meor.report.words import (
-    MEANING,
     PRESETS,
     RULES,
     backbone_name,
@@ -99,10 +99,10 @@ def _state(data: StudyData) -> str:
     return f"{failed} because making it failed: {listed(names, 3)}."
 
 
-def _cards(data: StudyData) -> Cards:
+def _cards(data: StudyData) -> tuple[Card, ...]:
     """The head method's endpoints, under each rule; none where settings have little in common."""
     if data.groups > 1:
-        return Cards(())
+        return ()
     found = [(setting.rule, _head_level(setting, data.head)) for setting in data.settings]
     (rule, main), *others = found
     cards = []
@@ -112,7 +112,7 @@ def _cards(data: StudyData) -> Cards:
         beside = tuple(f"{other}: {' '.join(_level(level, name))}" for other, level in others)
         shown = f"{rule}: {spread}" if others else spread
         cards.append(Card(label, value, meaning, TONES.get(name, ""), shown, beside))
-    return Cards(tuple(cards))
+    return tuple(cards)
 
 
 def _head_level(setting: Setting, head: str | None) -> MethodLevels:

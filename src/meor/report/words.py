@@ -17,15 +17,6 @@ MINUS = "−"
 
 BACKBONES = {"complex": "ComplEx", "distmult": "DistMult", "transe": "TransE"}
 
-MEANING = {
-    "H_cur": "mean reciprocal rank of old facts among all entities",
-    "H_old": "the same answers ranked among the old entities only",
-    "D_MCI": "what newcomers cost old facts: H_old − H_cur",
-    "A_TN": "mean reciprocal rank of facts whose answer is a newcomer",
-    "A_QN": "mean reciprocal rank of facts asked about a newcomer",
-}
-
-
 RULES = {
     "balance": (
         "the coefficient at which host and penalty pull equally hard on newcomers, by their gradients over "

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from meor.errors import StudyError
-from meor.evaluation.overall import MARK
+from meor.evaluation.overall import MARK, MEANING
 from meor.methods import current_name, is_penalized, method_label
 from meor.storage.parquet import read_table
 from meor.storage.table_file import UNREADABLE, column, table_bytes
@@ -22,7 +22,7 @@ RUNS = "runs.parquet"
 UNREGULARIZED = "none"
 """The coefficient rule of methods that have no coefficient: their one run serves every rule."""
 
-ENDPOINTS = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
+ENDPOINTS = tuple(MEANING)
 IDENTITY_TOLERANCE = 1e-12
 
 
