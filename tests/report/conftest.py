@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from tests.study.study_rows import write_rows
 
 from meor.methods.records import penalty_records
 from meor.report.evidence import _comparison
@@ -20,7 +21,7 @@ from meor.run.runner import Resources
 from meor.run.session import start
 from meor.run.view import RunView
 from meor.study.results import Results
-from meor.study.rows import Row, write_rows
+from meor.study.rows import Row
 
 SMALL = {
     "dim": 12,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.report.conftest import invented_rows, put
+from tests.study.study_rows import write_rows
 from typer.testing import CliRunner
 
 from meor.cli import app
@@ -25,7 +26,7 @@ from meor.study.effects import compare, effect, levels
 from meor.study.paper import paper_tables
 from meor.study.plan import FIRST_SELECTION_SEED, Study
 from meor.study.results import Results
-from meor.study.rows import Group, Row, read_rows, write_rows
+from meor.study.rows import Group, Row, read_rows
 from meor.study.table import Table
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.study.study_rows import study_rows
+from tests.study.study_rows import study_rows, write_rows
 from tests.study.tiny_study import hashes, tiny_plan
 from typer.testing import CliRunner
 
@@ -25,7 +25,7 @@ from meor.study.conduct import Findings, Observer, conduct
 from meor.study.plan import Study
 from meor.study.results import MANIFEST, Results
 from meor.study.row_file import read_row, require_intact, write_row
-from meor.study.rows import read_rows, write_rows
+from meor.study.rows import read_rows
 
 FLIPS = 300
 

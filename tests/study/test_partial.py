@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.study.study_rows import METHODS, study_rows
+from tests.study.study_rows import METHODS, study_rows, write_rows
 
 from meor.report.html import render
 from meor.report.study_page import study_page
@@ -17,7 +17,7 @@ from meor.study.coefficient import choose
 from meor.study.effects import compare, levels
 from meor.study.plan import Study
 from meor.study.results import Results
-from meor.study.rows import RUNS, Group, Row, read_rows, write_rows
+from meor.study.rows import RUNS, Group, Row, read_rows
 from meor.study.table import Table, as_latex, as_text
 from meor.study.tables import EFFECTS_FILE, study_tables, write_effects
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from meor.study.rows import Group
 
-NOT_REPORTED = "--"
-
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:

@@ -106,11 +106,6 @@ _SCHEMA = pa.schema(
 )
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """All rows at once, in the order given: equal rows make equal bytes. Listed in the study's manifest."""
-    Results(path.parent).replace({path.name: rows_file(rows)})
-
-
 def rows_file(rows: Iterable[Row]) -> bytes:
     """The bytes of `runs.parquet`."""
     checked = list(rows)
