@@ -291,7 +291,7 @@ class Invented:
             made = invented_row(
                 cell.method,
                 cell.seed,
-                stream=cell.stream,
+                stream=cell.group.stream,
                 multiple=cell.multiple,
                 H_cur=cur,
                 D_MCI=0.25 - cur,

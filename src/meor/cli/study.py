@@ -82,7 +82,7 @@ def command(
     runs of a further pair that only choose its multiples.
 
     Stop it whenever you like: the same command goes on where it stopped, and finished runs are never made
-    again. A run that fails is named, and the rest goes on. OUT gets runs.parquet with one row a run, the
+    again. A run that fails is named, and the rest goes on. OUT gets runs.parquet with one row per run, the
     tables as text, Markdown, LaTeX and CSV, and the command; `meor report OUT` makes a page of it, also of
     the part that is there when a study was stopped.
 

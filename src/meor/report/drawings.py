@@ -88,7 +88,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class ExcessDrawing:
-    strips: tuple[Strip, ...]  # newcomers first, then one a draw
+    strips: tuple[Strip, ...]  # newcomers first, then one per draw
     reference: float  # mean pressure of the draws
     tau: float
     answer: str

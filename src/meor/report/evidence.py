@@ -38,7 +38,7 @@ SMALL = 5e-4
 """Changes among old entities below this are not drawn."""
 
 SAMPLED = 128
-"""Occurrences an update whose references are looked at for the shares by level."""
+"""Occurrences per update whose references are looked at for the shares by level."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,13 +78,13 @@ def _shown(compared: Compared, sample: int) -> list[Block]:
 
 
 def _within(head: str, setting: Setting, named: str) -> Compared:
-    """One row a comparator."""
+    """One row per comparator."""
     labelled = tuple((method_name(each.comparator), each) for each in setting.comparisons)
     return Compared(head, labelled, "against", where=named)
 
 
 def _across(head: str, settings: Sequence[Setting]) -> Compared:
-    """One row a setting, where each has the same comparison."""
+    """One row per setting, where each has the same comparison."""
     comparisons = [setting.comparisons[0] for setting in settings]
     labelled = tuple(zip(labels(settings), comparisons, strict=True))
     return Compared(head, labelled, "setting", method_name(comparisons[0].comparator), shared(settings))

@@ -35,7 +35,7 @@ class Effect:
     """The paired effect of one endpoint, method minus comparator (for D_MCI the reduction)."""
 
     endpoint: str
-    values: tuple[float, ...]  # one a pair, in the order of the comparison's pairs
+    values: tuple[float, ...]  # one per pair, in the order of the comparison's pairs
     mean: float
     lower: float  # one-sided 95 % t bound
     interval: Interval  # two-sided 95 % t

@@ -1,4 +1,4 @@
-"""`runs.parquet`: one row a run, full precision, readable without our code."""
+"""`runs.parquet`: one row per run, full precision, readable without our code."""
 
 from __future__ import annotations
 
