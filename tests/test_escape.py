@@ -21,7 +21,8 @@ from meor.cli import progress, study
 from meor.storage.yaml_file import to_yaml
 from meor.stream.files import read_stream
 from meor.study.cell import Outcome
-from meor.study.pairing import Cell
+from meor.study.cells import StudyCell
+from meor.study.rows import Group
 
 SPECIAL = (
     "".join(map(chr, range(128))) + "\x85\x9b\u200b\u200e\u200f\u2028\u202e\u2066\ufeff\ufffe\udcff\ud800"
@@ -138,8 +139,8 @@ def test_yaml_shows_every_character_and_reads_back_the_same() -> None:
     assert "Łódź" in to_yaml({"stream": "Łódź"})
 
 
-def cell() -> Cell:
-    return Cell(component(), "complex", "replay", "paper", 0, "none")
+def cell() -> StudyCell:
+    return StudyCell(Group(component(), "complex", "replay", "paper"), 0, "none")
 
 
 @pytest.mark.parametrize("terminal", [True, False])

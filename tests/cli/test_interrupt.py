@@ -20,7 +20,7 @@ from meor.hosts import replay
 from meor.run.layout import is_run
 from meor.run.session import start
 from meor.study import cell
-from meor.study.pairing import alone_cells
+from meor.study.cells import alone_cells
 
 SETS = [part for text in SETTINGS for part in ("--set", text)]
 

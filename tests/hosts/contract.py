@@ -14,7 +14,7 @@ from meor.run.prepare import grown, host_of, update_of
 from meor.run.session import start
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
-from meor.study.pairing import input_hash
+from meor.study.row_file import input_hash
 from meor.training.refine import refine
 from meor.training.training import Cursor, Training
 

@@ -51,7 +51,8 @@ for path in (study / "tables").glob("*-*.csv"):
     kind, key = path.stem.split("-", 1)
     for line in csv.DictReader(path.open(encoding="utf-8")):
         if kind in ("absolute", "effects", "ablation") and line["source"] == "ours":
-            method = by[key, line["Method" if kind == "absolute" else "Comparator"].split()[-1].lower()]
+            label = line["Method" if kind == "absolute" else "Comparator"].split()[-1].lower()
+            method = by[key, "none" if label == "alone" else label]
             for name, text in line.items():
                 symbol, _, part = name.replace("Δ", "").replace(" reduction", "").rpartition(" ")
                 if kind == "absolute" and part in (*ROLE, "D_MCI") and text:

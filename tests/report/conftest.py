@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from tests.study.study_rows import write_rows
 
 from meor.methods.penalty import penalty_records
-from meor.report.record import _comparison
+from meor.report.evidence import _comparison
 from meor.run.config import Config
 from meor.run.records_file import records_bytes
 from meor.run.session import start
 from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.study.results import Results
-from meor.study.rows import Row, write_rows
+from meor.study.rows import Row
 
 SMALL = {
     "dim": 12,

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.report.browser import evaluate, needs_chromium
 
-from meor.report.gather import page_of
-from meor.report.html import write
+from meor.report.html import page_of, write
 
 AXE_VERSION = "4.14.0"
 REPORTED = """

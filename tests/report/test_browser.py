@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from tests.report.browser import evaluate, load, needs_chromium
 from tests.report.conftest import invented_rows
+from tests.study.study_rows import write_rows
 
-from meor.report.gather import page_of
-from meor.report.html import write
-from meor.study.rows import write_rows
+from meor.report.html import page_of, write
 
 pytestmark = needs_chromium
 

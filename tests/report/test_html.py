@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from meor.report.gather import page_of
-from meor.report.html import render, write
-from meor.report.page import Card, Cards, Cell, Column, Page, Prose, Section, Table
+from meor.report.html import page_of, render, write
+from meor.report.page import Card, Page, Prose, Section
+from meor.study.table import Column, Entry, Table
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>"
 STYLE = files("meor.report").joinpath("templates", "style.css").read_text(encoding="utf-8")
@@ -59,12 +59,13 @@ def test_the_same_results_make_the_same_bytes(
 
 def test_labels_cannot_become_markup() -> None:
     table = Table(
-        HOSTILE, (Column(HOSTILE, hint=HOSTILE),), ((Cell(HOSTILE, HOSTILE, below=HOSTILE),),), HOSTILE
+        HOSTILE,
+        (Column(HOSTILE, hint=HOSTILE),),
+        ((Entry(1.0, HOSTILE, HOSTILE, text=HOSTILE),),),
+        (HOSTILE,),
     )
     section = Section("s", HOSTILE, (Prose(HOSTILE), table))
-    text = render(
-        Page(HOSTILE, HOSTILE, HOSTILE, Cards((Card(HOSTILE, HOSTILE, HOSTILE),)), (section,), HOSTILE)
-    )
+    text = render(Page(HOSTILE, HOSTILE, HOSTILE, (Card(HOSTILE, HOSTILE, HOSTILE),), (section,), HOSTILE))
     assert "<script>alert" not in text
     assert "<img" not in text
 

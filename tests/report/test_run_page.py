@@ -13,28 +13,29 @@ from tests.report.conftest import SMALL, relist
 
 from meor.errors import InputError
 from meor.methods.penalty import penalty_records
-from meor.report.culprits import named
-from meor.report.evidence import gather, losses, ranks_of
-from meor.report.gather import page_of
-from meor.report.html import render
-from meor.report.page import Figure, Prose, Table
-from meor.report.record import _comparison, levels, record, summaries
-from meor.report.run_page import command
+from meor.report.displaced import named, read_displacement
+from meor.report.drawn import example_of
+from meor.report.evidence import _comparison, gather, levels, losses, ranks_of, record, records_table
+from meor.report.html import page_of, render
+from meor.report.made import command
+from meor.report.page import Figure, Prose
 from meor.run.config import Config
 from meor.run.view import RunView
+from meor.study.table import Table
 from meor.typing import Role
 
 
 def test_the_same_facts_fall_from_their_first_level_to_their_last(run_folder: Path) -> None:
     view = RunView.open(run_folder)
-    found = gather(view, None, "no stream")
+    found = gather(view)
+    assert found is not None
     _, ranks = ranks_of(view)
     last = [each for each in ranks if each.occurrences.update == 4]
     wanted = np.concatenate([1 / each.cur[each.occurrences.snapshot == 0] for each in last]).mean()
     assert found.steps[-1].end == pytest.approx(wanted, abs=1e-12)
     lost = sum(step.end - step.start for step in found.steps if step.cause == "new")
     assert lost < 0
-    assert found.missing == "no stream"
+    assert read_displacement(view, None, ranks, "no stream").missing == "no stream"
 
 
 def test_losses_follow_from_the_cells_of_the_endpoints(run_folder: Path) -> None:
@@ -50,21 +51,23 @@ def test_the_named_newcomers_stand_before_the_answer_and_the_example_is_a_real_q
     run_folder: Path,
 ) -> None:
     view = RunView.open(run_folder)
-    found = gather(view, view.stream(), "")
-    assert found.worst
-    assert all(len(each.newcomers) == each.cur - each.old for each in found.worst)
-    assert found.charged_of == (found.total.displaced, found.total.displaced)
-    told = named(view, view.stream(), [each.harm for each in found.culprits])
+    found = gather(view)
+    assert found is not None
+    displaced = read_displacement(view, view.stream(), found.ranks, "")
+    assert displaced.worst
+    assert all(len(each.newcomers) == each.cur - each.old for each in displaced.worst)
+    assert displaced.charged_of == (found.total.displaced, found.total.displaced)
+    told = named(view, view.stream(), [each.harm for each in displaced.culprits])
     assert told
-    for culprit, harm in zip(found.culprits, told, strict=True):
+    for culprit, harm in zip(displaced.culprits, told, strict=True):
         assert culprit.newcomer.id in harm.newcomers
         assert harm.share * culprit.newcomer.displaced >= culprit.newcomer.charge * (1 - 1e-12)
-    first = next(
-        each for each in found.ranks if each.occurrences.side == (0 if found.example.head_missing else 1)
-    )
+    example = example_of(found.ranks, found.counts)
+    assert example is not None
+    first = next(each for each in found.ranks if each.occurrences.side == (0 if example.head_missing else 1))
     asked = first.occurrences
-    row = np.flatnonzero((asked.fact == found.example.fact).all(1) & (asked.role == Role.HISTORICAL))[0]
-    crowd = found.example.crowds[0]
+    row = np.flatnonzero((asked.fact == example.fact).all(1) & (asked.role == Role.HISTORICAL))[0]
+    crowd = example.crowds[0]
     assert (crowd.ahead_old + 1, crowd.ahead_old + crowd.ahead_new + 1) == (first.old[row], first.cur[row])
 
 
@@ -88,9 +91,10 @@ def test_shares_by_level_add_up_and_records_are_summed_up(penalized_folder: Path
     shown = levels(view, view.stream())
     assert [each.update for each in shown] == [1, 2, 3, 4]
     assert all(sum(each.shares) == pytest.approx(1) for each in shown)
-    told = summaries(view)
-    assert len(told) == 4
-    assert all(0 <= each.active <= each.records for each in told)
+    told = records_table(view)
+    assert told is not None
+    assert len(told.rows) == 4
+    assert all(0 <= active <= 1 for _, _, active, *_ in told.rows)
 
 
 def test_a_run_without_a_penalty_says_so_and_still_shows_the_mechanism(run_folder: Path) -> None:
@@ -116,7 +120,7 @@ def test_without_weights_or_endpoints_what_is_missing_is_said(run_folder: Path, 
     ]
     assert len(missing) == 2
     assert not any(str(tmp_path) in text for text in missing)
-    tables = [b.caption for section in page.sections for b in section.blocks if isinstance(b, Table)]
+    tables = [b.title for section in page.sections for b in section.blocks if isinstance(b, Table)]
     assert "The old answers that lost most" in tables
 
 

@@ -6,24 +6,28 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.report.conftest import invented_rows, put
+from tests.study.study_rows import write_rows
 from typer.testing import CliRunner
 
 from meor.cli import app
+from meor.methods import METHODS
 from meor.methods.coefficient import Candidate
-from meor.report.gather import page_of
-from meor.report.html import render
-from meor.report.page import Commands, Figure, Page, Prose, Table, Terms
+from meor.report.html import cell_of, page_of, render
+from meor.report.page import Commands, Figure, Page, Prose, Terms
 from meor.report.study_data import read_study
-from meor.report.study_tables import verdict
+from meor.report.study_effects import verdict
+from meor.study.coefficient import Choice
 from meor.study.effects import compare, effect, levels
 from meor.study.paper import paper_tables
 from meor.study.plan import FIRST_SELECTION_SEED, Study
 from meor.study.results import Results
-from meor.study.rows import Group, Row, read_rows, write_rows
-from meor.study.selection import Choice
+from meor.study.rows import Group, Row, read_rows
+from meor.study.table import Table
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +35,19 @@ def page(study_folder: Path) -> Page:
     return page_of(study_folder)
 
 
-def tables(page: Page, section: str) -> list[Table]:
+def tables(page: Page, section: str) -> list[Any]:
+    """The tables of a section as the page shows them."""
     return [
-        block
+        SimpleNamespace(
+            caption=table.title,
+            columns=table.columns,
+            note=" ".join(table.notes),
+            rows=[[cell_of(*each) for each in zip(row, table.columns, strict=True)] for row in table.rows],
+        )
         for found in page.sections
         if found.id == section
-        for block in found.blocks
-        if isinstance(block, Table)
+        for table in found.blocks
+        if isinstance(table, Table)
     ]
 
 
@@ -85,7 +95,7 @@ def test_each_rule_has_its_own_sentence_panel_and_card(tmp_path: Path) -> None:
         found = compare([*plain, *other], plain[0].group, rule, "meor", "none")["H_cur"]
         assert f"+{found.mean:.4f}" in page.sentence
         assert words in page.sentence
-    first = page.cards.cards[0]
+    first = page.cards[0]
     assert first.spread.startswith("balance: ")
     assert [text.partition(":")[0] for text in first.besides] == ["validated"]
 
@@ -103,7 +113,7 @@ def test_many_settings_are_counted_and_not_averaged(tmp_path: Path) -> None:
         "Of 2 settings, MEOR against the host alone clearly raises H_cur in 2 and lowers"
     )
     assert "H_old in 2 of 2" in page.sentence
-    assert not page.cards.cards
+    assert not page.cards
     assert '<dl class="cards">' not in render(page)
 
 
@@ -126,7 +136,8 @@ def test_the_paper_stands_below_ours_digit_for_digit(tmp_path: Path) -> None:
     assert ours is not None
     for row in absolute.rows:
         below = [cell.below.removeprefix("paper ").replace("−", "-") for cell in row[1:]]
-        assert below == list(printed.rows[row[0].text.lower()])
+        method = next(name for name, each in METHODS.items() if each.brief == row[0].text)
+        assert below == list(printed.rows[method])
     meor = next(row for row in absolute.rows if row[0].text == "MEOR")
     assert [cell.sort for cell in meor[1:]] == [ours.levels[name].mean for name in printed.columns]
     calibration = next(row for row in absolute.rows if row[0].text == "Calibration")

@@ -8,32 +8,34 @@ from xml.etree import ElementTree
 import pytest
 
 from meor.report.drawings import Crowd, ExcessDrawing, Levels, Strip, comparison, growth, matching
-from meor.report.figure_files import standalone
 from meor.report.figures import (
+    Change,
+    CurvePoint,
     ForestGroup,
     ForestRow,
     FrontierLine,
-    FrontierPoint,
     Loss,
     LossPanel,
-    Step,
     forest,
     frontier,
     loss_panels,
     waterfall,
 )
+from meor.report.html import standalone
 from meor.report.page import Figure
 from meor.report.svg import NARROW, WIDE, Canvas, Scale, padded, tick_labels
+from meor.study.effects import level
 
 HOSTILE = '"><script>alert(1)</script>&'
 ROW = ForestRow(HOSTILE, 0.0057, 0.005, 0.0064, 0.0052)
 DRAWINGS = {
     "forest": lambda width: forest([ForestGroup("ΔH_cur", (ROW,), 0.005)], width),
     "frontier": lambda width: frontier(
-        [FrontierLine(HOSTILE, 6, (FrontierPoint(1, 2, 0, 2, 1, 3, HOSTILE),) * 2)], width
+        [FrontierLine(HOSTILE, 6, (CurvePoint(level("A_TN", [0, 2]), level("H_cur", [1, 3]), HOSTILE),) * 2)],
+        width,
     ),
     "losses": lambda width: loss_panels([LossPanel(HOSTILE, (Loss(1, 0.3, 0.25), Loss(2, 0.2, 0.2)))], width),
-    "waterfall": lambda width: waterfall([Step(HOSTILE, 0, 0.3, ""), Step("u", 0.3, 0.2, "new")], width),
+    "waterfall": lambda width: waterfall([Change(HOSTILE, 0, 0.3, ""), Change("u", 0.3, 0.2, "new")], width),
     "growth": lambda width: growth([Crowd(1, 10, 20, 900, 3), Crowd(2, 20, 30, 0, 0)], 10, HOSTILE, width),
     "comparison": lambda width: comparison(
         ExcessDrawing(

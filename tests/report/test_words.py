@@ -11,7 +11,6 @@ from meor.report.words import (
     clipped_path,
     count,
     effect,
-    effect_name,
     interval,
     listed,
     number,
@@ -23,6 +22,7 @@ from meor.report.words import (
     symbols,
     without_places,
 )
+from meor.study.effects import effect_name
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from meor.run.session import resume, start
 from meor.run.view import RunView
 from meor.stream.files import write_stream
 from meor.stream.snapshot import LabelFact, Stream, build_stream
-from meor.study.conduct import Means, conduct
+from meor.study.cell import Means
+from meor.study.conduct import conduct
 from meor.study.plan import Study
 from meor.typing import Split
 

@@ -21,7 +21,7 @@ from meor.methods.registry import penalties
 from meor.run.session import resume, start
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
-from meor.study.pairing import input_hash
+from meor.study.row_file import input_hash
 
 PRESSED = ("refine.learning_rate=0.3", "refine.passes=4", "coefficient=5.0")
 """Newcomers that move fast enough to outrank, so that the penalty acts on the tiny stream."""

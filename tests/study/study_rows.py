@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
-from meor.study.rows import Row
+from meor.study.results import Results
+from meor.study.rows import Row, rows_file
 
 METHODS = ("none", "calibration", "mmr", "uor", "shuffled", "uncentered", "meor")
 PLAIN = ("none", "calibration")
@@ -40,3 +43,8 @@ def study_rows(pairs: int = 8, rules: tuple[str, ...] = ("balance",), **changes:
                 run = f"runs/{method}-{pair}-{rule}"
                 rows.append(row(method, pair, coefficient_rule=rule, run=run, **values))
     return rows
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """`runs.parquet` as a study writes it, listed in its manifest."""
+    Results(path.parent).replace({path.name: rows_file(rows)})

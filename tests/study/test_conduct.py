@@ -16,14 +16,14 @@ from meor.errors import StreamError
 from meor.methods.coefficient import Balance
 from meor.run.view import RunView
 from meor.storage.json_file import read_sealed, sealed
-from meor.study.cell import Outcome, Task, run_cell
+from meor.study.cell import Means, Outcome, Task, run_cell
 from meor.study.coefficient import write_balance
-from meor.study.conduct import FAILURES, Findings, Means, Observer, conduct
-from meor.study.effects_file import write_effects
+from meor.study.conduct import FAILURES, Findings, Observer, conduct
 from meor.study.execute import Executor, Processes, Serial
 from meor.study.plan import Study
 from meor.study.results import Results
 from meor.study.rows import read_rows
+from meor.study.tables import write_effects
 
 
 class Seen(Observer):
@@ -291,7 +291,7 @@ class Invented:
             made = invented_row(
                 cell.method,
                 cell.seed,
-                stream=cell.stream,
+                stream=cell.group.stream,
                 multiple=cell.multiple,
                 H_cur=cur,
                 D_MCI=0.25 - cur,

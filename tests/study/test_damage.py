@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.study.study_rows import study_rows
+from tests.study.study_rows import study_rows, write_rows
 from tests.study.tiny_study import hashes, tiny_plan
 from typer.testing import CliRunner
 
@@ -19,13 +19,13 @@ from meor.errors import MeorError, StudyError
 from meor.report.study_data import read_study
 from meor.storage.disk import Disk
 from meor.study import results as results_module
-from meor.study.cell import Outcome, Task, finished, run_cell
-from meor.study.conduct import Findings, Means, Observer, conduct
-from meor.study.pairing import alone_cells, method_cells
+from meor.study.cell import Means, Outcome, Task, finished, run_cell
+from meor.study.cells import alone_cells, method_cells
+from meor.study.conduct import Findings, Observer, conduct
 from meor.study.plan import Study
 from meor.study.results import MANIFEST, Results
 from meor.study.row_file import read_row, require_intact, write_row
-from meor.study.rows import read_rows, write_rows
+from meor.study.rows import read_rows
 
 FLIPS = 300
 
@@ -120,7 +120,7 @@ def test_every_flipped_bit_of_a_finished_cells_ranks_is_said_when_the_study_goes
     place: Path, out: Path
 ) -> None:
     path = pair(out) / "none" / "update-1" / "ranks.parquet"
-    task = Task(plan_of(place), alone_cells(plan_of(place))[0], out / "runs", cache=place / "cache")
+    task = Task(plan_of(place), alone_cells(plan_of(place))[0], out / "runs", Means(cache=place / "cache"))
     good = path.read_bytes()
     assert run_cell(task).reused
     for damaged in flips(good, 4, 200):
@@ -246,7 +246,7 @@ def test_a_damaged_result_of_a_study_is_said_and_written_again(place: Path, whol
 def test_a_row_of_other_settings_is_still_refused_and_not_made_again(place: Path, out: Path) -> None:
     other = plan_of(place).model_copy(update={"settings": {"refine": {"learning_rate": 0.5}}})
     cell = method_cells(other)[0]
-    outcome = run_cell(Task(other, cell, out / "runs", cache=place / "cache"))
+    outcome = run_cell(Task(other, cell, out / "runs", Means(cache=place / "cache")))
     assert "other settings" in (outcome.failure or "")
     assert outcome.remarks == ()
 

@@ -13,8 +13,8 @@ import pytest
 from tests.study.tiny_study import hashes, tiny_plan
 
 from meor.errors import ConfigError, StudyError
-from meor.study.cell import Outcome, Task
-from meor.study.conduct import Means, conduct
+from meor.study.cell import Means, Outcome, Task
+from meor.study.conduct import conduct
 from meor.study.execute import Dask, Processes, Serial, executor_of
 
 
@@ -38,7 +38,7 @@ def test_a_worker_that_does_not_see_the_study_says_so(tmp_path: Path) -> None:
 
 
 def _alone(plan):  # type: ignore[no-untyped-def]
-    from meor.study.pairing import alone_cells
+    from meor.study.cells import alone_cells
 
     return alone_cells(plan)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from meor.study.paper import NOT_REPORTED, paper_tables
+from meor.study.paper import paper_tables
+from meor.study.table import ABSENT
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "paper" / "meor.tex"
 CELL = re.compile(r"\$(\[?-?[\d.,/-]+\]?)\$|(--)$")
@@ -68,8 +69,8 @@ def test_the_boundary_is_what_the_text_says() -> None:
 
 def test_what_the_paper_leaves_out_stays_out() -> None:
     table = paper_tables()["absolute"]
-    assert table.cell("calibration", "H_old") == NOT_REPORTED
+    assert table.cell("calibration", "H_old") == ABSENT
     assert table.cell("shuffled", "H_cur") is None
     assert table.cell("none", "A_QN") is None
     missing = [cell for each in paper_tables().values() for row in each.rows.values() for cell in row]
-    assert missing.count(NOT_REPORTED) == 6
+    assert missing.count(ABSENT) == 6

@@ -32,7 +32,7 @@ def test_what_comes_later_wins(tmp_path: Path) -> None:
     path.write_text("stream: world\nmethods: [none, meor]\nsettings: {dim: 8, base: {epochs: 5}}\n")
     plan = Study.load(str(path), changes={"pairs": 3, "stream": None}, sets=["dim=4", "base.batch=64"])
     assert (plan.study, plan.pairs, plan.stream) == ("mine", 3, ("world",))
-    config = plan.config("world", "complex", "replay", "practical", "meor", 2, coefficient=0.5)
+    config = plan.config(plan.groups[0], "meor", 2, coefficient=0.5)
     assert (config.dim, config.base.epochs, config.base.batch) == (4, 5, 64)
     assert (config.seed, config.coefficient, config.evaluation.split) == (2, 0.5, ("test",))
 

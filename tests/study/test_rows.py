@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.study.study_rows import row, study_rows
+from tests.study.study_rows import row, study_rows, write_rows
 
 from meor.errors import StudyError
 from meor.study.results import Results
-from meor.study.rows import read_rows, rows_file, write_rows
+from meor.study.rows import read_rows, rows_file
 
 PROMISED = [
     *("study", "stream", "backbone", "host", "preset", "coefficient_rule", "pair", "method"),

@@ -12,12 +12,15 @@ from meor.errors import StudyError
 from meor.methods.coefficient import Balance
 from meor.study.coefficient import KeptBalance
 from meor.study.effects import compare
-from meor.study.effects_file import write_effects
 from meor.study.plan import Study
-from meor.study.render import as_csv, as_latex, as_markdown, as_text, write_tables
 from meor.study.rows import Group
-from meor.study.table import StudyTable
-from meor.study.tables import study_tables
+from meor.study.table import Column, Kind, Table, as_csv, as_latex, as_markdown, as_text, write_tables
+from meor.study.tables import study_tables, write_effects
+
+
+def titles(table: Table) -> list[str]:
+    return [column.title for column in table.columns]
+
 
 GROUP = Group("ENTITY", "complex", "replay", "practical")
 
@@ -62,7 +65,7 @@ def test_effects_hold_means_bounds_and_verdicts() -> None:
     rows = study_rows()
     table = one(plan(tables=["effects"]), rows, holm=True)
     line = next(cells for cells in table.rows if cells[:2] == ("Host alone", "ours"))
-    at = dict(zip(table.columns, line, strict=True))
+    at = dict(zip(titles(table), line, strict=True))
     found = compare(rows, GROUP, "balance", "meor", "none")
     assert at["ΔH_cur mean"] == found["H_cur"].mean
     assert at["D_MCI reduction LB"] == found["D_MCI"].lower
@@ -70,7 +73,7 @@ def test_effects_hold_means_bounds_and_verdicts() -> None:
     assert at["H_old preserved"] == "yes"
     assert at["Holm p"] >= found["H_cur"].p_value
     printed = next(cells for cells in table.rows if cells[:2] == ("UOR", "paper"))
-    assert dict(zip(table.columns, printed, strict=True))["W/T/L"] == "7/0/1"
+    assert dict(zip(titles(table), printed, strict=True))["W/T/L"] == "7/0/1"
     assert "not adjusted" in table.notes[0]
 
 
@@ -78,7 +81,7 @@ def test_an_effect_on_query_newcomers_is_shown_and_the_paper_has_none() -> None:
     lower = [replace(each, A_QN=0.04) if each.method == "meor" else each for each in study_rows()]
     table = one(plan(tables=["effects"]), lower)
     replay = [
-        dict(zip(table.columns, cells, strict=True)) for cells in table.rows if cells[0] == "Host alone"
+        dict(zip(titles(table), cells, strict=True)) for cells in table.rows if cells[0] == "Host alone"
     ]
     assert [each["ΔA_QN mean"] for each in replay] == [pytest.approx(-0.01), None]
     assert [each["W/T/L"] for each in replay][1] == "8/0/0"
@@ -91,7 +94,7 @@ def test_holm_adjusts_over_the_rows_of_each_table_and_says_so(name: str) -> None
     made = plan(tables=[name], backbone=["complex", "transe"] if name == "transfer" else "complex")
     table = study_tables(made, rows + more, holm=True)[0]
     family = [cells for cells in table.rows if cells[1] == "ours"]
-    assert list(table.columns)[-1] == "Holm p"
+    assert titles(table)[-1] == "Holm p"
     assert all(cells[-1] is None for cells in table.rows if cells[1] == "paper")
     comparators = {"effects": METHODS[:-1], "ablation": METHODS[2:-1], "transfer": ("none", "none")}[name]
     assert len(family) == len(comparators)
@@ -229,8 +232,9 @@ def test_every_format_has_every_row(tables: str, tmp_path: Path) -> None:
     ],
 )
 def test_rounding_hides_no_effect_and_no_side_of_the_margin(value: float, effect: str, bound: str) -> None:
-    columns = {"row": "text", "source": "text", "level": "level", "effect": "effect", "LB": "bound"}
-    table = StudyTable("name", "Title", columns, (("a", "ours", value, value, value),), ())  # type: ignore[arg-type]
+    kinds: tuple[Kind, ...] = ("text", "text", "level", "effect", "bound")
+    columns = tuple(Column(kind, kind) for kind in kinds)
+    table = Table("Title", columns, (("a", "ours", value, value, value),))
     cells = as_text(table).splitlines()[4].split()
     assert cells[3:] == [effect, bound]
     level = f"{value:.4f}"

@@ -13,9 +13,7 @@ from meor.cli import new_verb
 from meor.cli.options import DataDir, ReadingMemory
 from meor.errors import InputError
 from meor.escape import terminal
-from meor.report.figure_files import FIGURES, write_figures
-from meor.report.gather import page_of
-from meor.report.html import REPORT, write
+from meor.report.html import FIGURES, REPORT, page_of, write, write_figures
 from meor.run.layout import is_run
 
 app = new_verb()

@@ -17,7 +17,7 @@ from meor.cli.options import AsJson, Cache, DataDir, Memory, Quiet, Seconds, Thr
 from meor.cli.progress import watcher
 from meor.errors import ConfigError
 from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
-from meor.evaluation.endpoints import Overall, by_update, note, overall
+from meor.evaluation.endpoints import MEANING, Overall, by_update, note, overall
 from meor.heap import parse_bytes
 from meor.run.config import Config
 from meor.run.control import CONTROL
@@ -35,15 +35,6 @@ BASE_FILES = {
     "entity": ("entity.npy", "entity.safetensors", "model.safetensors"),
     "relation": ("relation.npy", "relation.safetensors"),
     "vocabulary": ("vocabulary.tsv", "vocabulary.txt"),
-}
-
-
-MEANING = {
-    "H_cur": "old facts, ranked among all entities known now",
-    "H_old": "old facts, ranked among the entities known before the update",
-    "D_MCI": "what newcomers cost old facts: H_old - H_cur",
-    "A_TN": "new facts whose answer is a newcomer",
-    "A_QN": "new facts that ask about a newcomer",
 }
 
 

@@ -20,16 +20,15 @@ from meor.cli.run import stream_setting
 from meor.errors import StudyError
 from meor.escape import shell, terminal
 from meor.heap import parse_bytes
-from meor.study.cell import Outcome
-from meor.study.conduct import Findings, Means, Observer, conduct
-from meor.study.effects_file import EFFECTS_FILE, write_effects
+from meor.study.cell import Means, Outcome
+from meor.study.conduct import Findings, Observer, conduct
 from meor.study.execute import executor_of
 from meor.study.paired_tables import HOLM_TABLES
 from meor.study.plan import PRESET_STUDIES, Study
-from meor.study.render import as_text, write_tables
 from meor.study.results import Results
 from meor.study.rows import RUNS
-from meor.study.tables import study_tables
+from meor.study.table import as_text, write_tables
+from meor.study.tables import EFFECTS_FILE, study_tables, write_effects
 
 app = new_verb()
 
@@ -84,7 +83,7 @@ def command(
     runs of a further pair that only choose its multiples.
 
     Stop it whenever you like: the same command goes on where it stopped, and finished runs are never made
-    again. A run that fails is named, and the rest goes on. OUT gets runs.parquet with one row a run, the
+    again. A run that fails is named, and the rest goes on. OUT gets runs.parquet with one row per run, the
     tables as text, Markdown, LaTeX and CSV, and the command; `meor report OUT` makes a page of it, also of
     the part that is there when a study was stopped.
 

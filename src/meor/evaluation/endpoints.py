@@ -43,6 +43,15 @@ Cells = Sequence[tuple[int, Side | str]]
 Content = Mapping[str, Any]
 """An endpoint as endpoints.json holds it."""
 
+MEANING = {
+    "H_cur": "mean reciprocal rank of old facts among all entities",
+    "H_old": "the same answers ranked among the old entities only",
+    "D_MCI": "what newcomers cost old facts: H_old − H_cur",
+    "A_TN": "mean reciprocal rank of facts whose answer is a newcomer",
+    "A_QN": "mean reciprocal rank of facts asked about a newcomer",
+}
+"""The endpoints that people are shown, in their order, with the words for each."""
+
 MARK = "†"
 
 MEAN_OVER_EXISTING, EMPTY_CELLS = "mean_over_existing_cells", "empty_cells"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meor.escape import clipped
-from meor.report.svg import NARROW, Canvas, Scale, tick_labels
+from meor.report.svg import NARROW, Canvas, Scale, x_axis
 from meor.report.words import count, number, share
 
 SHOWN_AHEAD = 24
@@ -88,7 +88,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class ExcessDrawing:
-    strips: tuple[Strip, ...]  # newcomers first, then one a draw
+    strips: tuple[Strip, ...]  # newcomers first, then one per draw
     reference: float  # mean pressure of the draws
     tau: float
     answer: str
@@ -125,10 +125,7 @@ def comparison(drawing: ExcessDrawing, width: float) -> Canvas:
 
 
 def _gap_axis(canvas: Canvas, x: Scale, top: float, bottom: float) -> None:
-    ticks = x.ticks(6 if canvas.width > NARROW else 4)
-    for tick, label in zip(ticks, tick_labels(ticks), strict=True):
-        canvas.line(x(tick), top, x(tick), bottom, "grid")
-        canvas.text(x(tick), bottom + 15, label, "tiny muted", "middle")
+    x_axis(canvas, x, top, bottom, 6 if canvas.width > NARROW else 4, below=15)
     canvas.text(x.end, bottom + 28, "score above the answer, in τ →", "tiny muted", "end")
 
 

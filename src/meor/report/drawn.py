@@ -1,16 +1,28 @@
-"""Two drawings from real records of a run, with the words that explain them."""
+"""How it works, on real records of a run: two drawings with the words that explain them; and matching."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from meor.report import drawings, figures, tables
-from meor.report.drawings import SHOWN_AHEAD
+import numpy as np
+
+from meor.evaluation.rank import Ranks
+from meor.report import drawings, figures
+from meor.report.displaced import asked
+from meor.report.drawings import SHOWN_AHEAD, Crowd
 from meor.report.page import Block, Prose, Section
 from meor.report.parts import Told
-from meor.report.words import count, listed, method_name, number, query
+from meor.report.words import count, listed, method_name, number, plural, query, share
+from meor.typing import Role
 
+LEVELS_LEGEND = (
+    ("level0", "same role, degree bin and relation signature"),
+    ("level1", "same role and degree bin"),
+    ("level2", "same role only"),
+)
 TAU = (
     "τ, the unit of the axis, is the spread of old entities’ scores for this question (their interquartile "
     "range, with a floor), so that questions can be compared."
@@ -21,13 +33,60 @@ PRESSURES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One old query through every update."""
+
+    fact: tuple[int, int, int]
+    head_missing: bool
+    crowds: tuple[Crowd, ...]
+
+
+def example_of(ranks: Sequence[Ranks], counts: Sequence[int]) -> Example | None:
+    """A query of snapshot 0 that newcomers pass at most updates; if there is, one that fits a drawing."""
+    fitting = _passed_most(ranks, counts, SHOWN_AHEAD)
+    return fitting if fitting is not None else _passed_most(ranks, counts, counts[-1])
+
+
+def _passed_most(ranks: Sequence[Ranks], counts: Sequence[int], lowest: int) -> Example | None:
+    """Of the queries that never rank below `lowest`."""
+    series: dict[tuple[int, int, int, int], list[tuple[int, int, int]]] = defaultdict(list)
+    updates = {each.occurrences.update for each in ranks}
+    for each in ranks:
+        asked = each.occurrences
+        first = (asked.snapshot == 0) & (asked.role == Role.HISTORICAL)
+        rows = np.flatnonzero(first & (each.cur <= lowest))
+        for row in rows:
+            head, relation, tail = (int(part) for part in asked.fact[row])
+            place = (asked.update, int(each.old[row]), int(each.cur[row]))
+            series[head, relation, tail, int(asked.side)].append(place)
+    whole = {key: found for key, found in series.items() if len(found) == len(updates)}
+    if not whole:
+        return None
+
+    def clearness(key: tuple[int, int, int, int]) -> tuple[float, ...]:
+        found = whole[key]
+        passed = sum(cur > old for _, old, cur in found)
+        return (passed, 1 / found[0][1] - 1 / found[-1][2], *(-part for part in key))
+
+    key = max(whole, key=clearness)
+    crowds = tuple(
+        Crowd(update, counts[update - 1], counts[update], int(old) - 1, int(cur - old))
+        for update, old, cur in sorted(whole[key])
+    )
+    if not any(crowd.ahead_new for crowd in crowds):
+        return None
+    return Example(key[:3], key[3] == 0, crowds)
+
+
 def growth_drawing(told: Told | None) -> tuple[Block, ...]:
-    example = told.evidence.example if told is not None and told.evidence is not None else None
+    shown = told.evidence if told is not None else None
+    example = None if shown is None else example_of(shown.ranks, shown.counts)
     if told is None or example is None:
         return (Prose(_no_admission(told), "missing"),)
     head, relation, tail = example.fact
     answer = told.entity(head if example.head_missing else tail)
-    asked = query(
+    question = query(
         told.entity(head), told.relation(relation), told.entity(tail), head_missing=example.head_missing
     )
     first, last = example.crowds[0], example.crowds[-1]
@@ -42,10 +101,10 @@ def growth_drawing(told: Told | None) -> tuple[Block, ...]:
         figures.figure(
             "growth",
             "How admission grows the candidate universe",
-            f"The question {asked} with the answer {answer}. Its rank is {count(1 + first.ahead_old)} "
+            f"The question {question} with the answer {answer}. Its rank is {count(1 + first.ahead_old)} "
             f"before update {first.update} and then {ranks} as the universe grows from "
             f"{count(first.n_old)} to {count(last.n_cur)} entities.",
-            f"A real question of this run: {asked}, answer: {answer}. Blue squares are old entities "
+            f"A real question of this run: {question}, answer: {answer}. Blue squares are old entities "
             "before the answer, orange ones newcomers of that update; the diamond is the answer. It was "
             f"chosen because newcomers pass it at {passed} of {len(example.crowds)} updates; the tables "
             f"below say how common that is.{squeezed}",
@@ -78,7 +137,7 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
         return (Prose(f"What MEOR compares cannot be drawn: {why}", "missing"),)
     # the label as the page shows it: a record knows it in full
     drawing = replace(found.drawing, answer=told.entity(found.fact[found.side.answer_column]))
-    asked = tables.asked(found.fact, found.side, told.entity, told.relation)
+    question = asked(found.fact, found.side, told.entity, told.relation)
     method = told.view.config.method
     own = (
         f"A real record of this run ({method_name(method)})."
@@ -105,7 +164,7 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
             f"{len(drawing.strips) - 1} matched draws of old entities. Newcomer pressure "
             f"{number(drawing.strips[0].pressure, 3)}, mean reference {number(drawing.reference, 3)}, "
             f"excess {number(drawing.excess, 3)}.",
-            f"{own} Update {found.update}, question {asked}, answer {drawing.answer}. Right of the "
+            f"{own} Update {found.update}, question {question}, answer {drawing.answer}. Right of the "
             "answer's line stand candidates that score above it; a triangle marks the pressure "
             f"{drawing.measure} of a row. Newcomers press with {number(drawing.strips[0].pressure, 3)}, "
             f"structurally matched old entities with {number(drawing.reference, 3)} on average: {verdict}."
@@ -118,3 +177,39 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
 
 def drawn(told: Told | None) -> Section:
     return Section("how", "How it works, on a real question", (*growth_drawing(told), *excess_drawing(told)))
+
+
+def matched(told: Told | None) -> Section:
+    title = "How the references matched"
+    if told is None or not (told.levels or told.records):
+        why = "there is no run to look at."
+        if told is not None:
+            why = told.missing or "no replay question has newcomers and old entities to match."
+        return Section("matched", title, (Prose(f"This cannot be shown: {why}", "missing"),))
+    blocks: list[Block] = []
+    if told.levels:
+        least = min(each.shares[0] for each in told.levels)
+        sampled = told.levels[0].occurrences
+        blocks.append(
+            figures.figure(
+                "matching",
+                "Share of newcomers by the key that found a reference",
+                "; ".join(
+                    f"update {each.update}: {share(each.shares[0])} finest, {share(each.shares[1])} by "
+                    f"degree, {share(each.shares[2])} by role"
+                    for each in told.levels
+                ),
+                "Each newcomer takes its reference from the finest cell that holds an old entity; the "
+                f"finer, the more alike they are. At least {share(least)} match on everything. Chosen "
+                f"without scores; sampled on {plural(sampled, 'replay question')} an update.",
+                partial(drawings.matching, told.levels),
+                LEVELS_LEGEND,
+            )
+        )
+    if told.view.config.method == "uor":
+        blocks.append(Prose("UOR does not match: it draws from every old entity in the role.", "note"))
+    if told.records is not None:
+        blocks.append(told.records)
+    else:
+        blocks.append(Prose("This run stores no penalty records: its method has no penalty.", "note"))
+    return Section("matched", title, tuple(blocks))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from meor.escape import clipped
 from meor.report.page import Figure
-from meor.report.svg import DIGIT, LETTER, NARROW, WIDE, Canvas, Scale, padded, tick_labels
-from meor.report.words import bounds, effect, number, short, signed
+from meor.report.svg import DIGIT, LETTER, NARROW, WIDE, Canvas, Scale, padded, x_axis, y_axis
+from meor.report.words import bounds, effect, number, signed
+from meor.study.effects import Level
 
 ROW = 24
 WORDS_LINE = 14.0
@@ -59,7 +60,7 @@ def forest(groups: Sequence[ForestGroup], width: float) -> Canvas:
     margins = tuple(-group.margin for group in groups if group.margin is not None)
     scale = Scale(*padded(values, include=(0.0, *margins)), label_width, width - value_width - 8)
     y = 0.0
-    _x_axis(canvas, scale, 8, body, 6 if wide else 4)
+    x_axis(canvas, scale, 8, body, 6 if wide else 4)
     canvas.line(scale(0), 8, scale(0), body, "zero")
     for group in groups:
         y += 20
@@ -100,13 +101,9 @@ def _forest_row(canvas: Canvas, scale: Scale, row: ForestRow, y: float, words: f
 
 
 @dataclass(frozen=True, slots=True)
-class FrontierPoint:
-    x: float
-    y: float
-    x_low: float
-    x_high: float
-    y_low: float
-    y_high: float
+class CurvePoint:
+    x: Level
+    y: Level
     label: str  # the multiple
 
 
@@ -114,7 +111,7 @@ class FrontierPoint:
 class FrontierLine:
     name: str
     tone: int  # number of the method's colour and shape
-    points: tuple[FrontierPoint, ...]
+    points: tuple[CurvePoint, ...]
 
 
 def frontier(lines: Sequence[FrontierLine], width: float) -> Canvas:
@@ -124,10 +121,10 @@ def frontier(lines: Sequence[FrontierLine], width: float) -> Canvas:
     canvas = Canvas(width, height)
     points = [point for line in lines for point in line.points]
     # Ranges follow the means: with few pairs an interval may be wider than everything there is to see.
-    x = Scale(*padded([point.x for point in points], pad=0.14), 50, width - 10)
-    y = Scale(*padded([point.y for point in points], pad=0.14), height - 46, 24)
-    _x_axis(canvas, x, 24, height - 46, 6 if wide else 4)
-    _y_axis(canvas, y, 50, x.end, 6)
+    x = Scale(*padded([point.x.mean for point in points], pad=0.14), 50, width - 10)
+    y = Scale(*padded([point.y.mean for point in points], pad=0.14), height - 46, 24)
+    x_axis(canvas, x, 24, height - 46, 6 if wide else 4)
+    y_axis(canvas, y, 50, x.end, 6)
     canvas.text((x.start + x.end) / 2, height - 8, "A_TN: newcomers learned →", "muted", "middle")
     canvas.text(0, 12, "H_cur: old facts kept ↑", "muted")
     for line in lines:
@@ -137,16 +134,17 @@ def frontier(lines: Sequence[FrontierLine], width: float) -> Canvas:
 
 def _frontier_line(canvas: Canvas, line: FrontierLine, x: Scale, y: Scale, *, labelled: bool) -> None:
     tone = f"m{line.tone}"
-    for point in line.points:
-        left, right = (x(x.held(value)) for value in (point.x_low, point.x_high))
-        low, high = (y(y.held(value)) for value in (point.y_low, point.y_high))
-        canvas.line(left, y(point.y), right, y(point.y), f"cross {tone}")
-        canvas.line(x(point.x), low, x(point.x), high, f"cross {tone}")
-    canvas.path([(x(p.x), y(p.y)) for p in line.points], f"curve {tone}")
-    for point in line.points:
-        canvas.mark(x(point.x), y(point.y), line.tone, f"mark {tone}")
+    places = [(x(point.x.mean), y(point.y.mean)) for point in line.points]
+    for point, (at_x, at_y) in zip(line.points, places, strict=True):
+        left, right = (x(x.held(value)) for value in point.x.ends)
+        low, high = (y(y.held(value)) for value in point.y.ends)
+        canvas.line(left, at_y, right, at_y, f"cross {tone}")
+        canvas.line(at_x, low, at_x, high, f"cross {tone}")
+    canvas.path(places, f"curve {tone}")
+    for point, (at_x, at_y) in zip(line.points, places, strict=True):
+        canvas.mark(at_x, at_y, line.tone, f"mark {tone}")
         if labelled and point.label:
-            canvas.text(x(point.x) + 7, y(point.y) - 6, point.label, f"tiny strong ink-{tone}")
+            canvas.text(at_x + 7, at_y - 6, point.label, f"tiny strong ink-{tone}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +186,7 @@ def _loss_panel(
     width, height = size
     y = Scale(0.0, high * 1.12 or 1.0, top + height - 34, top + 26)
     canvas.text(left, top + 14, panel.title, "strong")
-    _y_axis(canvas, y, left + 40, left + width, 4)
+    y_axis(canvas, y, left + 40, left + width, 4)
     slot = (width - 48) / max(len(panel.losses), 1)
     bar = min(slot * 0.52, 64)
     for index, loss in enumerate(panel.losses):
@@ -208,7 +206,7 @@ def _loss_panel(
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Change:
     """One drop or rise of the same facts' mean reciprocal rank."""
 
     label: str
@@ -217,7 +215,7 @@ class Step:
     cause: str  # "old", "new" or "" for a level
 
 
-def waterfall(steps: Sequence[Step], width: float) -> Canvas:
+def waterfall(steps: Sequence[Change], width: float) -> Canvas:
     """The same facts through all updates, each change with its cause; read from top to bottom."""
     wide = width > NARROW
     row = 30.0
@@ -226,7 +224,7 @@ def waterfall(steps: Sequence[Step], width: float) -> Canvas:
     canvas = Canvas(width, row * len(steps) + 34)
     high = max((max(step.start, step.end) for step in steps), default=1.0)
     x = Scale(0.0, high * 1.04 or 1.0, label_width, width - 74)
-    _x_axis(canvas, x, 2, row * len(steps), 5 if wide else 3)
+    x_axis(canvas, x, 2, row * len(steps), 5 if wide else 3)
     for index, step in enumerate(steps):
         top = row * index
         bar = top + (6 if wide else 20)
@@ -240,26 +238,3 @@ def waterfall(steps: Sequence[Step], width: float) -> Canvas:
         ink = {"old": "ink-mid", "new": "ink-new", "": "strong"}[step.cause]
         canvas.text(x(high_end) + 7, bar + 14, shown, f"num {ink}")
     return canvas
-
-
-def _x_axis(canvas: Canvas, scale: Scale, top: float, bottom: float, about: int) -> None:
-    ticks = scale.ticks(about)
-    for tick, label in zip(ticks, tick_labels(ticks), strict=True):
-        canvas.line(scale(tick), top, scale(tick), bottom, "grid")
-        canvas.text(scale(tick), bottom + 16, label, "tiny muted", "middle")
-
-
-def _y_axis(canvas: Canvas, scale: Scale, left: float, right: float, about: int) -> None:
-    ticks = scale.ticks(about)
-    for tick, label in zip(ticks, tick_labels(ticks), strict=True):
-        canvas.line(left, scale(tick), right, scale(tick), "grid")
-        canvas.text(left - 6, scale(tick) + 4, label, "tiny muted", "end")
-
-
-def method_swatch(shape: int) -> str:
-    """The name of a method's mark in a legend."""
-    return f"mark m{shape}"
-
-
-def coefficient_label(multiple: float) -> str:
-    return f"×{short(multiple)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from meor.report.svg import Canvas
+from meor.study.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,6 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Cards:
-    cards: tuple[Card, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Figure:
     """One drawing in two widths: a phone gets its own, not a shrunk one."""
 
@@ -43,33 +39,6 @@ class Figure:
     wide: Canvas
     narrow: Canvas
     legend: tuple[tuple[str, str], ...] = ()  # (css class of the swatch, words)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    title: str
-    numeric: bool = False
-    hint: str = ""
-    sortable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    text: str
-    sort: float | str | None = None
-    tone: str = ""  # "", "good", "bad", "muted", "new", "old"
-    below: str = ""  # a second, smaller line
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The first cell of each row is its header."""
-
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
-    folded: bool = False  # behind a disclosure; printed open
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +62,7 @@ class Template:
     name: str
 
 
-Block = Prose | Cards | Figure | Table | Commands | Terms | Template
+Block = Prose | Figure | Table | Commands | Terms | Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +77,6 @@ class Page:
     title: str
     kicker: str  # what this is a report of
     sentence: str  # what happened
-    cards: Cards
+    cards: tuple[Card, ...]
     sections: tuple[Section, ...]
     state: str = ""  # said at the top if the run or study is not complete

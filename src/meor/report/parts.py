@@ -9,23 +9,24 @@ from pathlib import Path
 
 from meor.errors import MeorError
 from meor.escape import clipped, visible
-from meor.report import drawings, figures, tables
-from meor.report.evidence import Evidence, gather
+from meor.evaluation import displacement
+from meor.evaluation.displacement import Tally
+from meor.report import figures
+from meor.report.displaced import Displacement, Label, harmful, read_displacement, worst_displaced
+from meor.report.drawings import Levels
+from meor.report.evidence import Evidence, RecordView, gather, levels, record, records_table
 from meor.report.page import Block, Prose, Section, Template
-from meor.report.record import RecordView, Summary, levels, record, summaries
 from meor.report.words import clipped_path, count, number, plural, share, without_places
 from meor.run.prepare import host_of, remarks
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
+from meor.study.table import Column, Entry, Table, Value
 
-NAMED = 3
+SHOWN_ROWS = 30
+"""Relations listed, those that lost most first."""
+
 ENTITY_LABEL, RELATION_LABEL = 60, 34
 
-LEVELS_LEGEND = (
-    ("level0", "same role, degree bin and relation signature"),
-    ("level1", "same role and degree bin"),
-    ("level2", "same role only"),
-)
 LOSS_LEGEND = (
     ("fill-old soft", "kept: H_cur"),
     ("fill-new", "lost to newcomers: D_MCI"),
@@ -39,12 +40,13 @@ class Told:
 
     view: RunView
     evidence: Evidence | None
+    displacement: Displacement | None
     record: RecordView | None
-    levels: tuple[drawings.Levels, ...]
-    summaries: tuple[Summary, ...]
+    levels: tuple[Levels, ...]
+    records: Table | None  # of its penalty
     missing: str  # why stream or models could not be used
-    entity: tables.Label
-    relation: tables.Label
+    entity: Label
+    relation: Label
     remarks: tuple[str, ...] = ()  # on updates that admit nobody, and on what is not learned
 
 
@@ -60,9 +62,10 @@ def read(
     except MeorError as error:
         missing = without_places(str(error))
     say("who displaced whom")
-    evidence = gather(view, stream, missing)
+    evidence = gather(view)
+    shown = None if evidence is None else read_displacement(view, stream, evidence.ranks, missing)
     found: RecordView | None = None
-    matched: tuple[drawings.Levels, ...] = ()
+    matched: tuple[Levels, ...] = ()
     if stream is not None:
         try:
             say("how references match")
@@ -75,9 +78,10 @@ def read(
     return Told(
         view,
         evidence,
+        shown,
         found,
         matched,
-        summaries(records_of or view),
+        records_table(records_of or view),
         missing,
         entities.__getitem__,
         relations.__getitem__,
@@ -130,12 +134,11 @@ def lost_over_updates(panels: Sequence[figures.LossPanel], told: Told | None, ru
 
 def displaced(told: Told | None, run_words: str) -> Section:
     title = "Who displaced whom"
-    if told is None or told.evidence is None:
+    if told is None or told.evidence is None or told.displacement is None:
         return Section(
             "displaced", title, (Prose("No run with ranks is at hand to name anybody.", "missing"),)
         )
-    evidence = told.evidence
-    total = evidence.total
+    total, found = told.evidence.total, told.displacement
     part = total.displaced / total.queries if total.queries else 0.0
     blocks: list[Block] = [
         Prose(
@@ -144,52 +147,55 @@ def displaced(told: Told | None, run_words: str) -> Section:
             "with its gap as ?; an entity that is a known answer to it is never counted against it."
         )
     ]
-    if evidence.worst:
-        blocks.append(tables.worst_displaced(evidence.worst, told.entity, told.relation, NAMED))
-    if evidence.culprits:
-        blocks.append(tables.harmful(evidence, told.entity, told.relation))
-    if evidence.missing:
-        blocks.append(Prose(f"Newcomers are not named: {evidence.missing}", "missing"))
-    if evidence.tables:
+    if found.worst:
+        blocks.append(worst_displaced(found.worst, told.entity, told.relation))
+    if found.culprits:
+        blocks.append(harmful(found, told.entity, told.relation))
+    if found.missing:
+        blocks.append(Prose(f"Newcomers are not named: {found.missing}", "missing"))
+    if found.tallies:
         blocks.append(Prose("Who bears it. A loss that falls on few is not seen in a mean."))
-        blocks.extend(tables.tallies(table, told.relation) for table in reversed(evidence.tables))
+        blocks.extend(tallies(table, told.relation) for table in reversed(found.tallies))
     return Section("displaced", title, tuple(blocks))
 
 
-def matched(told: Told | None) -> Section:
-    title = "How the references matched"
-    if told is None or not (told.levels or told.summaries):
-        why = "there is no run to look at."
-        if told is not None:
-            why = told.missing or "no replay question has newcomers and old entities to match."
-        return Section("matched", title, (Prose(f"This cannot be shown: {why}", "missing"),))
-    blocks: list[Block] = []
-    if told.levels:
-        least = min(each.shares[0] for each in told.levels)
-        sampled = told.levels[0].occurrences
-        blocks.append(
-            figures.figure(
-                "matching",
-                "Share of newcomers by the key that found a reference",
-                "; ".join(
-                    f"update {each.update}: {share(each.shares[0])} finest, {share(each.shares[1])} by "
-                    f"degree, {share(each.shares[2])} by role"
-                    for each in told.levels
-                ),
-                "Each newcomer takes its reference from the finest cell that holds an old entity; the "
-                f"finer, the more alike they are. At least {share(least)} match on everything. Chosen "
-                f"without scores; sampled on {plural(sampled, 'replay question')} an update.",
-                partial(drawings.matching, told.levels),
-                LEVELS_LEGEND,
-            )
-        )
-    if told.view.config.method == "uor":
-        blocks.append(Prose("UOR does not match: it draws from every old entity in the role.", "note"))
-    if told.summaries:
-        blocks.append(tables.record_summaries(told.summaries))
-    else:
-        blocks.append(Prose("This run stores no penalty records: its method has no penalty.", "note"))
-    return Section("matched", title, tuple(blocks))
+TALLIED = {
+    "relation": ("By relation", "relation"),
+    "admitted_at": ("By the snapshot that admitted the answer", "snapshot"),
+    "degree_bin": ("By how often the answer is seen in training", "degree"),
+}
+
+
+def tallies(table: displacement.Table, relation: Label) -> Table:
+    """Who bears it: by relation, by the answer's admission, by its degree."""
+    title, first = TALLIED[table.name]
+    columns = (
+        *(Column(first), Column("questions", "count"), Column("displaced", "share")),
+        *(Column("places lost a question", "level", 2), Column("mean reciprocal rank lost", "level")),
+    )
+    ordered, notes = list(table.rows), tuple[str, ...]()
+    if table.name == "relation":
+        ordered.sort(key=lambda row: -row[1].lost)
+        if len(ordered) > SHOWN_ROWS:
+            notes = (f"The {SHOWN_ROWS} relations that lost most in all, of {count(len(ordered))}.",)
+            ordered = ordered[:SHOWN_ROWS]
+    rows = tuple((_key(table.name, key, relation), *_tally(found)) for key, found in ordered)
+    return Table(title, columns, rows, notes, folded=table.name == "relation")
+
+
+def _key(name: str, key: int, relation: Label) -> Value:
+    if name == "relation":
+        return relation(key)
+    if name == "degree_bin":
+        low, high = (0, 0) if key == 0 else (2 ** (key - 1), 2**key - 1)
+        return Entry(key, text=count(low) if low == high else f"{count(low)} to {count(high)}")
+    return Entry(key, text=str(key))
+
+
+def _tally(found: Tally) -> tuple[Value, ...]:
+    size = found.queries
+    part, places = (found.displaced / size, found.places / size) if size else (None, None)
+    return (size, part, places, found.mean_lost)
 
 
 def limits() -> Section:

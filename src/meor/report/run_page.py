@@ -6,27 +6,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from meor.escape import LONGEST, clipped, shell, visible
-from meor.evaluation.endpoints import Overall, overall
-from meor.report import parts, tables
-from meor.report.drawn import drawn
+from meor.evaluation.endpoints import MEANING, Overall, by_update, note, overall
+from meor.report import parts
+from meor.report.drawn import drawn, matched
 from meor.report.evidence import entity_counts, losses
 from meor.report.figures import LossPanel
-from meor.report.page import Block, Card, Cards, Commands, Page, Prose, Section
-from meor.report.provenance import provenance
-from meor.report.words import (
-    MEANING,
-    backbone_name,
-    method_name,
-    number,
-    plural,
-    share,
-)
-from meor.run.config import PLACES, Config
+from meor.report.made import made_of_run
+from meor.report.page import Block, Card, Page, Prose, Section
+from meor.report.words import backbone_name, method_name, number, plural, share, shown_name
 from meor.run.control import CONTROL
 from meor.run.layout import ENDPOINTS, state_of
 from meor.run.view import RunView
 from meor.stream.occurrence import sample_note
+from meor.study.table import Column, Entry, Table, Value
 
 TONES = {"H_cur": "old", "D_MCI": "new"}
 
@@ -44,15 +36,15 @@ def run_page(
         title=f"{shown_name(config.stream)}, {backbone_name(config.backbone)}, {method_name(config.method)}",
         kicker=f"Report of one run · preset {config.preset} · seed {config.seed}",
         sentence=_sentence(split_name, split, told, counts) + _uncontrolled(view),
-        cards=endpoint_cards(split),
+        cards=_cards(split),
         sections=(
             _endpoint_section(split_name, split, config.evaluation.sample),
             parts.lost_over_updates([panel], told, ""),
             drawn(told),
             parts.displaced(told, ""),
-            parts.matched(told),
+            matched(told),
             parts.limits(),
-            _made(view),
+            made_of_run(view),
         ),
         state="" if view.complete else f"This run is {state_of(view.path)}.",
     )
@@ -117,13 +109,11 @@ def _no_rank(split_name: str, split: Mapping[str, Any], told: parts.Told) -> str
     return f". No {split_name} fact is from before an update: nothing can be said about old facts."
 
 
-def endpoint_cards(split: Mapping[str, Any]) -> Cards:
-    return Cards(
-        tuple(
-            Card(name, f"{number(each.value)}{each.mark}", meaning, TONES.get(name, ""), _counted(each))
-            for name, meaning in MEANING.items()
-            for each in (overall(split.get(name, {})),)
-        )
+def _cards(split: Mapping[str, Any]) -> tuple[Card, ...]:
+    return tuple(
+        Card(name, f"{number(each.value)}{each.mark}", meaning, TONES.get(name, ""), _counted(each))
+        for name, meaning in MEANING.items()
+        for each in (overall(split.get(name, {})),)
     )
 
 
@@ -145,8 +135,8 @@ def _endpoint_section(split_name: str, split: Mapping[str, Any], sample: int) ->
             "its cells, one for each update and missing side. One run has no interval: how much of a "
             "difference is chance can only be said by a study of several pairs."
         ),
-        tables.endpoint_cells(split),
-        tables.sides(split),
+        _by_update(split),
+        _every_cell(split),
     ]
     if sample:
         blocks.append(Prose(sample_note(sample), "note"))
@@ -154,70 +144,37 @@ def _endpoint_section(split_name: str, split: Mapping[str, Any], sample: int) ->
     return Section("endpoints", "Endpoints", tuple(blocks))
 
 
-def _made(view: RunView) -> Section:
-    config, manifest = view.config, view.manifest
-    versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
-    blocks: list[Block] = [
-        Commands(
-            (
-                (command(config), "makes this run again, to the same bytes"),
-                ("meor audit RUN", "ranks its models again and compares with what is stored"),
-            )
-        ),
-        provenance(config.stream, str(manifest["stream_hash"])),
-        Prose(f"Software: {versions}. Settings sha256 {manifest['config_hash'][:16]}.", "note"),
-        tables.settings(public_settings(config)),
-    ]
-    if config.evaluation.sample:
-        blocks.insert(2, Prose(f"{sample_note(config.evaluation.sample)} The setting is evaluation.sample."))
-    if config.base_model is not None:
-        blocks.insert(1, Prose("Base embeddings were given, not trained: name them with --base.", "note"))
-    return Section("made", "How this was made", tuple(blocks))
-
-
-def command(config: Config) -> str:
-    """The command line of a run, without this machine's paths: only what differs from the defaults."""
-    words = ["meor", "run", "--stream", stream_name(config.stream)]
-    default = Config.resolve({"preset": config.preset})
-    for flag in ("backbone", "host", "method", "preset", "seed"):
-        value = getattr(config, flag)
-        if value != getattr(default, flag):
-            words += [f"--{flag}", str(value)]
-    ours, theirs = (
-        _flat(each.model_dump(mode="json", exclude={*PLACES, "backbone", "host", "method", "preset", "seed"}))
-        for each in (config, default)
+def _by_update(split: Mapping[str, Any]) -> Table:
+    """H_cur and its kin: over all cells, and by update."""
+    updates = sorted(
+        {int(cell["update"]) for name in MEANING for cell in split.get(name, {}).get("cells", ())}
     )
-    for key, value in ours.items():
-        if value != theirs.get(key):
-            words += ["--set", f"{key}={_yaml(value)}"]
-    return shell(words)
+    titles = ("all", *(f"update {update}" for update in updates))
+    rows: list[tuple[Value, ...]] = []
+    for name in MEANING:
+        endpoint = split.get(name, {})
+        each = by_update(endpoint)
+        found = [overall(endpoint), *(each.get(update, Overall(None, 0, 0)) for update in updates)]
+        rows.append((name, *(Entry(one.value, mark=one.mark) for one in found)))
+    told = note((name, overall(split.get(name, {}))) for name in MEANING)
+    columns = (Column(title, "level", sortable=False) for title in titles)
+    return Table(
+        "Endpoints: over all cells, and at each update",
+        (Column("endpoint", sortable=False), *columns),
+        tuple(rows),
+        (told,) if told else (),
+    )
 
 
-def stream_name(stream: str) -> str:
-    """A registered name, or the last part of a path."""
-    return stream.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-
-
-def shown_name(stream: str) -> str:
-    """The same for a title: it may be as long as a file system allows."""
-    return clipped(visible(stream_name(stream)), LONGEST)
-
-
-def public_settings(config: Config) -> dict[str, Any]:
-    """Every setting; places on this machine are left out."""
-    shown = config.model_dump(mode="json", exclude={"data_dir", "base_model"})
-    return {**shown, "stream": stream_name(config.stream)}
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found.update(_flat(value, f"{prefix}{key}."))
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
-
-
-def _yaml(value: Any) -> str:
-    return f"[{', '.join(str(each) for each in value)}]" if isinstance(value, list) else str(value)
+def _every_cell(split: Mapping[str, Any]) -> Table:
+    """Every cell with its size: nothing is hidden in a mean."""
+    columns = (
+        *(Column("endpoint"), Column("update", "count"), Column("missing")),
+        *(Column("queries", "count"), Column("value", "level")),
+    )
+    rows = tuple(
+        (name, *(cell[part] for part in ("update", "side", "size", "value")))
+        for name in MEANING
+        for cell in split.get(name, {}).get("cells", ())
+    )
+    return Table("Every cell: one update, one missing side", columns, rows, folded=True)

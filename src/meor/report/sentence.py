@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meor.evaluation.endpoints import MARK
 from meor.methods import NONE
 from meor.methods.calibration_grid import MARGIN
-from meor.report.run_page import shown_name
 from meor.report.study_data import Setting, StudyData
 from meor.report.words import (
     backbone_name,
@@ -18,13 +16,14 @@ from meor.report.words import (
     method_name,
     number,
     plural,
+    shown_name,
 )
-from meor.study.effects import PRESERVED, Comparison, Effect
+from meor.study.effects import PRESERVED, Effect, PairedComparison
 from meor.study.frontier import at_equal_acquisition
 
 
 def sentence(data: StudyData) -> str:
-    against = [(setting, each) for setting in data.settings if (each := _against_replay(setting)) is not None]
+    against = [(setting, each) for setting in data.settings if (each := _against_host(setting)) is not None]
     if not against:
         told = plural(len(data.rows), "run is there", "runs are there")
         return f"{told}, but no two methods share enough pairs to be compared."
@@ -35,12 +34,12 @@ def sentence(data: StudyData) -> str:
     return "\n".join([*rules, *_along_the_grid(data)])
 
 
-def _against_replay(setting: Setting) -> Comparison | None:
+def _against_host(setting: Setting) -> PairedComparison | None:
     found = (each for each in setting.comparisons if each.comparator == NONE and "H_cur" in each.effects)
     return next(found, None)
 
 
-def _about(setting: Setting, against: Comparison, several: bool, first: bool) -> str:
+def _about(setting: Setting, against: PairedComparison, several: bool, first: bool) -> str:
     """One rule: MEOR against the host alone, what it preserves, and where the others stand."""
     gain = against["H_cur"]
     if gain.wins == gain.losses == 0:
@@ -61,7 +60,7 @@ def _about(setting: Setting, against: Comparison, several: bool, first: bool) ->
     return f"{told} {_stands('On H_cur', [(each.comparator, each['H_cur']) for each in others])}"
 
 
-def _the_same(setting: Setting, against: Comparison, several: bool) -> str:
+def _the_same(setting: Setting, against: PairedComparison, several: bool) -> str:
     """An exact tie is another thing than an effect that is not clear."""
     why = "no record of its penalty was active" if against.active_share == 0 else "H_cur is the same"
     pairs = plural(len(against.pairs), "pair")
@@ -89,7 +88,7 @@ def _asked_less_well(found: Effect | None) -> str:
     return f" A_QN, facts asked about a newcomer, falls by {effect(abs(found.mean), plus=False)}."
 
 
-def _over_settings(found: Sequence[Comparison]) -> str:
+def _over_settings(found: Sequence[PairedComparison]) -> str:
     """Many settings with nothing to average over: how many of them went which way."""
     size, name = len(found), method_name(found[0].method)
     gains = [each["H_cur"] for each in found]
@@ -112,19 +111,15 @@ def _over_settings(found: Sequence[Comparison]) -> str:
     return told
 
 
-def _preserved(against: Comparison) -> str:
+def _preserved(against: PairedComparison) -> str:
     found = [name for name in PRESERVED if name in against.effects]
-    held = [_marked(name, against) for name in found if against[name].preserved]
-    broken = [_marked(name, against) for name in found if not against[name].preserved]
+    held = [f"{name}{against[name].mark}" for name in found if against[name].preserved]
+    broken = [f"{name}{against[name].mark}" for name in found if not against[name].preserved]
     within = f"preserved within {number(MARGIN, 3)}"
     if not broken:
         return f"{listed(held)} {_are(held)} {within}." if held else ""
     kept = f"{listed(held)} {_are(held)} {within}, but " if held else ""
     return f"{kept}{listed(broken)} {_are(broken)} not shown to be {'so' if held else within}."
-
-
-def _marked(name: str, against: Comparison) -> str:
-    return f"{name}{MARK}" if against[name].partial else name
 
 
 def _are(names: Sequence[str]) -> str:

@@ -1,10 +1,10 @@
-"""A study folder, read: its rows, what failed, and the comparisons they allow."""
+"""A study folder, read: its rows, what failed, the comparisons they allow, and what settings are called."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,21 @@ from meor.errors import StudyError
 from meor.methods import METHODS
 from meor.report.evidence import losses
 from meor.report.figures import Loss
-from meor.report.words import plural
+from meor.report.words import backbone_name, plural, shown_name
 from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
+from meor.stream.occurrence import sample_note
 from meor.study.cell import MARK
 from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
-from meor.study.effects import Comparison, MethodLevels, compare, levels
+from meor.study.effects import MethodLevels, PairedComparison, compare, levels
 from meor.study.paired_tables import head_method
 from meor.study.plan import FIRST_SELECTION_SEED, Study
 from meor.study.results import Results
 from meor.study.row_file import refuse_damaged_rows
 from meor.study.rows import RUNS, UNREGULARIZED, Group, Row, read_rows, select
+from meor.study.table import Table
 
+UNADJUSTED = "Bounds and intervals are not adjusted for the number of comparisons."
 COMMAND = "command.txt"
 FEWEST_PAIRS = 2
 """Of which an effect can be made."""
@@ -44,7 +47,7 @@ class Setting:
     group: Group
     rule: str
     levels: tuple[MethodLevels, ...]
-    comparisons: tuple[Comparison, ...]  # the head method against each other one
+    comparisons: tuple[PairedComparison, ...]  # the head method against each other one
     uncompared: tuple[Uncompared, ...]
 
 
@@ -132,8 +135,7 @@ def has_weights(view: RunView) -> bool:
 
 def mean_losses(data: StudyData, setting: Setting, method: str) -> tuple[tuple[Loss, ...], int]:
     """H_old and H_cur at each update, over the pairs whose run folders are here, and how many those are."""
-    old: dict[int, list[float]] = defaultdict(list)
-    cur: dict[int, list[float]] = defaultdict(list)
+    by_update: dict[int, list[tuple[float, float]]] = defaultdict(list)
     pairs = 0
     for row in select(data.rows, setting.group, method, setting.rule).values():
         view = data.run(row)
@@ -141,9 +143,55 @@ def mean_losses(data: StudyData, setting: Setting, method: str) -> tuple[tuple[L
         found = losses(split)
         pairs += bool(found)
         for loss in found:
-            old[loss.update].append(loss.old)
-            cur[loss.update].append(loss.cur)
-    return tuple(Loss(u, _mean(old[u]), _mean(cur[u])) for u in sorted(old)), pairs
+            by_update[loss.update].append((loss.old, loss.cur))
+    means = (
+        Loss(update, *(sum(each) / len(each) for each in zip(*levels_of, strict=True)))
+        for update, levels_of in sorted(by_update.items())
+    )
+    return tuple(means), pairs
+
+
+def with_sample(table: Table, sample: int) -> Table:
+    """The table, with a footnote where not every fact was ranked."""
+    note = sample_note(sample)
+    return replace(table, notes=(*table.notes, note)) if note else table
+
+
+def where(data: StudyData, setting: Setting) -> str:
+    """The end of a title; nothing where there is one setting."""
+    if len(data.settings) == 1:
+        return ""
+    rules = len({s.rule for s in data.settings}) > 1
+    named = [str(setting.group)] if data.groups > 1 else []
+    named += [f"rule {setting.rule}"] if rules else []
+    return f": {', '.join(named)}"
+
+
+def labels(settings: Sequence[Setting]) -> list[str]:
+    """The parts in which settings differ."""
+    every = [_parts(setting) for setting in settings]
+    return [
+        ", ".join(
+            part for part, column in zip(mine, zip(*every, strict=True), strict=True) if len(set(column)) > 1
+        )
+        for mine in every
+    ]
+
+
+def shared(settings: Sequence[Setting]) -> str:
+    """The parts that all settings have in common, as the end of a title."""
+    columns = zip(*(_parts(setting) for setting in settings), strict=True)
+    kinds = ("", "", "host ", "preset ", "rule ")
+    alike = [
+        f"{kind}{column[0]}" for kind, column in zip(kinds, columns, strict=True) if len(set(column)) == 1
+    ]
+    return f": {', '.join(alike)}" if alike else ""
+
+
+def _parts(setting: Setting) -> tuple[str, ...]:
+    group = setting.group
+    named = (shown_name(group.stream), backbone_name(group.backbone))
+    return (*named, group.host, group.preset, setting.rule)
 
 
 def _settings(rows: Sequence[Row], head: str | None) -> list[Setting]:
@@ -154,7 +202,7 @@ def _settings(rows: Sequence[Row], head: str | None) -> list[Setting]:
             dict.fromkeys(row.coefficient_rule for row in mine if row.coefficient_rule != UNREGULARIZED)
         )
         for rule in rules or ["balance"]:
-            names = _ordered(row.method for row in mine)
+            names = sorted(dict.fromkeys(row.method for row in mine), key=_place)
             absolute = [each for name in names if (each := levels(rows, group, rule, name)) is not None]
             compared, uncompared = _comparisons(rows, group, rule, head, [each.method for each in absolute])
             found.append(Setting(group, rule, tuple(absolute), compared, uncompared))
@@ -163,7 +211,7 @@ def _settings(rows: Sequence[Row], head: str | None) -> list[Setting]:
 
 def _comparisons(
     rows: Sequence[Row], group: Group, rule: str, head: str | None, methods: Sequence[str]
-) -> tuple[tuple[Comparison, ...], tuple[Uncompared, ...]]:
+) -> tuple[tuple[PairedComparison, ...], tuple[Uncompared, ...]]:
     if head is None or head not in methods:
         return (), ()
     found, refused = [], []
@@ -183,10 +231,9 @@ def _comparisons(
     return tuple(found), tuple(refused)
 
 
-def _ordered(methods: Iterable[str]) -> list[str]:
-    found = list(dict.fromkeys(methods))
-    place = {name: at for at, name in enumerate(METHODS)}
-    return sorted(found, key=lambda name: place.get(name, len(place)))
+def _place(method: str) -> int:
+    """In the order of the registry; one that it does not know comes last."""
+    return list(METHODS).index(method) if method in METHODS else len(METHODS)
 
 
 def _balances(kept: Sequence[dict[str, Any]]) -> tuple[Balanced, ...]:
@@ -199,7 +246,3 @@ def _balances(kept: Sequence[dict[str, Any]]) -> tuple[Balanced, ...]:
         active, records = (int(each["balance"][name]) for name in ("active", "records"))
         found[key] = Balanced(*key, before.pairs + 1, before.active + active, before.records + records)
     return tuple(found.values())
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

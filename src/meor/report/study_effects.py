@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from meor.evaluation.endpoints import MARK
-from meor.methods import METHODS
 from meor.methods.calibration_grid import MARGIN
-from meor.report import figures, study_tables
-from meor.report.figures import ForestGroup, ForestRow, FrontierLine, FrontierPoint
+from meor.report import figures
+from meor.report.figures import ForestGroup, ForestRow
 from meor.report.page import Block, Figure, Prose, Section
-from meor.report.setting_names import labels, shared, where
-from meor.report.study_data import Setting, StudyData
-from meor.report.study_tables import Compared
-from meor.report.words import effect_name, listed, method_name, number, share
-from meor.study.effects import PRESERVED, Comparison, Effect
-from meor.study.frontier import at_equal_acquisition, frontier_points
-from meor.study.rows import Group
+from meor.report.study_data import UNADJUSTED, Setting, StudyData, labels, shared, where, with_sample
+from meor.report.words import bound, bounds, listed, method_name, number, share
+from meor.study.effects import PRESERVED, Effect, PairedComparison, effect_name
+from meor.study.rows import ENDPOINTS
+from meor.study.table import ABSENT, Column, Entry, Table
 
 FOREST = ("H_cur", "D_MCI", "H_old", "A_TN", "A_QN")
 FOREST_LEGEND = (
@@ -27,6 +25,17 @@ FOREST_LEGEND = (
     ("bound neutral", "one-sided 95 % lower bound"),
     ("margin", f"preservation margin {number(-MARGIN, 3)}"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Comparisons of one method that stand together, each with the label of its rows."""
+
+    head: str
+    labelled: tuple[tuple[str, PairedComparison], ...]
+    kind: str  # what labels name: "against" or "setting"
+    other: str = "the other"  # whom all of them compare with, if it is one
+    where: str = ""
 
 
 def effects(data: StudyData) -> Section:
@@ -64,18 +73,18 @@ def _refused(head: str | None, settings: Sequence[Setting]) -> list[str]:
 
 
 def _shown(compared: Compared, sample: int) -> list[Block]:
-    tables = (study_tables.paired_short(compared), study_tables.paired(compared))
-    return [_forest(compared), *(study_tables.with_sample(table, sample) for table in tables)]
+    tables = (paired_short(compared), paired(compared))
+    return [_forest(compared), *(with_sample(table, sample) for table in tables)]
 
 
 def _within(head: str, setting: Setting, named: str) -> Compared:
-    """One row a comparator."""
+    """One row per comparator."""
     labelled = tuple((method_name(each.comparator), each) for each in setting.comparisons)
     return Compared(head, labelled, "against", where=named)
 
 
 def _across(head: str, settings: Sequence[Setting]) -> Compared:
-    """One row a setting, where each has the same comparison."""
+    """One row per setting, where each has the same comparison."""
     comparisons = [setting.comparisons[0] for setting in settings]
     labelled = tuple(zip(labels(settings), comparisons, strict=True))
     return Compared(head, labelled, "setting", method_name(comparisons[0].comparator), shared(settings))
@@ -85,11 +94,9 @@ def _tone(found: Effect) -> str:
     return "good" if found.improved else "bad" if found.worsened else "neutral"
 
 
-def _forest_group(name: str, comparisons: Sequence[tuple[str, Comparison]]) -> ForestGroup:
+def _forest_group(name: str, comparisons: Sequence[tuple[str, PairedComparison]]) -> ForestGroup:
     rows = tuple(
-        ForestRow(
-            f"{label}{study_tables.marked(e)}", e.mean, e.interval.low, e.interval.high, e.lower, _tone(e)
-        )
+        ForestRow(f"{label}{e.mark}", e.mean, e.interval.low, e.interval.high, e.lower, _tone(e))
         for label, each in comparisons
         if (e := each.effects.get(name)) is not None
     )
@@ -109,66 +116,85 @@ def _forest(compared: Compared) -> Figure:
         f"{method_name(compared.head)} against {against}{compared.where}",
         alt,
         "Right of zero is better for every row. Diamonds are means over pairs, lines two-sided 95 % "
-        f"intervals, upright ticks one-sided lower bounds. {study_tables.UNADJUSTED}{partly}",
+        f"intervals, upright ticks one-sided lower bounds. {UNADJUSTED}{partly}",
         partial(figures.forest, shown),
         FOREST_LEGEND,
     )
 
 
-def frontier_section(data: StudyData) -> tuple[Section, ...]:
-    """Only where a study has several multiples of the balanced coefficient."""
-    blocks: list[Block] = []
-    for group in dict.fromkeys(setting.group for setting in data.settings):
-        methods = [
-            m for m in METHODS if any(r.group == group and r.method == m and r.multiple for r in data.rows)
-        ]
-        lines = [line for method in methods if len((line := _line(data, group, method)).points) > 2]
-        if not lines:
-            continue
-        blocks.append(
-            figures.figure(
-                "frontier",
-                f"Old facts kept against newcomers learned: {group}",
-                "; ".join(
-                    f"{line.name}: "
-                    + ", ".join(
-                        f"{p.label} A_TN {number(p.x, 3)} H_cur {number(p.y, 3)}" for p in line.points
-                    )
-                    for line in lines
-                ),
-                "Each curve starts at the host alone and goes through multiples of the method's balanced "
-                "coefficient. Up and to the right is better. Thin crosses are two-sided 95 % intervals "
-                f"over pairs, cut at the frame. Labels are the multiples of {lines[-1].name}.",
-                partial(figures.frontier, lines),
-                tuple((figures.method_swatch(line.tone), line.name) for line in lines),
-            )
+def paired(compared: Compared) -> Table:
+    """All that is said about each paired effect."""
+    columns = (
+        *(Column(compared.kind), Column("effect"), Column("mean", "effect")),
+        Column("lower bound", "bound", hint="one-sided 95 % Student t"),
+        Column("two-sided 95 %, BCa below", "bound", sortable=False, hint="Student t; BCa bootstrap"),
+        Column("W/T/L", "count", sortable=False, hint="pairs won, tied, lost at full precision"),
+        Column("verdict"),
+    )
+    rows = tuple(
+        (
+            label,
+            effect_name(name),
+            Entry(found.mean, mark=found.mark),
+            found.lower,
+            Entry(
+                None,
+                text=bounds(found.interval.low, found.interval.high),
+                below=bounds(found.bca.low, found.bca.high),
+            ),
+            found.wtl,
+            verdict(name, found),
         )
-        if data.head in methods:
-            found = [
-                each
-                for other in methods
-                if other != data.head
-                for each in at_equal_acquisition(data.rows, group, str(data.head), other)
-            ]
-            if found:
-                made = study_tables.equal_acquisition(found, f": {group}")
-                blocks.append(study_tables.with_sample(made, data.sample))
-    return (Section("frontier", "The frontier", tuple(blocks)),) if blocks else ()
+        for label, each in compared.labelled
+        for name, found in each.effects.items()
+    )
+    note = (
+        f"{UNADJUSTED} For D_MCI the effect is the reduction, so up is good everywhere. An exact tie usually "
+        "means that the penalty never acted."
+    )
+    title = f"Every paired effect of {method_name(compared.head)}{compared.where}"
+    return Table(title, columns, rows, (note,), folded=True)
 
 
-def _line(data: StudyData, group: Group, method: str) -> FrontierLine:
-    points = []
-    for each in frontier_points(data.rows, group, method):
-        x, y = each.A_TN, each.H_cur
-        points.append(
-            FrontierPoint(
-                x.mean,
-                y.mean,
-                x.interval.low if x.interval else x.mean,
-                x.interval.high if x.interval else x.mean,
-                y.interval.low if y.interval else y.mean,
-                y.interval.high if y.interval else y.mean,
-                figures.coefficient_label(each.multiple) if each.multiple else "host alone",
-            )
+def paired_short(compared: Compared) -> Table:
+    """One row per comparison: means, with one-sided lower bounds below them."""
+    won = "pairs won, tied, lost on H_cur at full precision"
+    columns = (
+        Column(compared.kind),
+        *(Column(effect_name(name), "effect") for name in ENDPOINTS),
+        Column("W/T/L", "count", sortable=False, hint=won),
+    )
+    rows = tuple(
+        (
+            label,
+            *(_short_effect(name, each.effects.get(name)) for name in ENDPOINTS),
+            each["H_cur"].wtl if "H_cur" in each.effects else ABSENT,
         )
-    return FrontierLine(method_name(method), list(METHODS).index(method), tuple(points))
+        for label, each in compared.labelled
+    )
+    minus = f"{method_name(compared.head)} minus {compared.other}"
+    note = (
+        "Green: better, or preserved where that is the question (H_old, A_TN). Red: worse, or not shown "
+        f"to be preserved. {UNADJUSTED}"
+    )
+    return Table(f"{minus}, one-sided 95 % lower bound below{compared.where}", columns, rows, (note,))
+
+
+def _short_effect(name: str, found: Effect | None) -> Entry | None:
+    if found is None:
+        return None
+    return Entry(found.mean, verdict(name, found).tone, f"≥ {bound(found.lower)}", found.mark)
+
+
+def verdict(name: str, found: Effect) -> Entry:
+    """What the one-sided bounds say; never more."""
+    if found.improved:
+        return Entry(2, "good", text="better")
+    if found.worsened:
+        worse = "worse, within the margin" if name in PRESERVED and found.preserved else "worse"
+        return Entry(0, "bad", text=worse)
+    if name not in PRESERVED:
+        return Entry(1, "muted", text="no difference shown")
+    if found.preserved:
+        return Entry(1, "good", text="preserved")
+    return Entry(0, "bad", text="not shown to be preserved")

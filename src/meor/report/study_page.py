@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from meor.methods import NONE
-from meor.report import parts, study_tables
-from meor.report.drawn import drawn
+from meor.evaluation.endpoints import MEANING
+from meor.methods import METHODS, NONE, is_penalized
+from meor.report import parts
+from meor.report.drawn import drawn, matched
 from meor.report.figures import LossPanel
-from meor.report.glossary import glossary
-from meor.report.page import Block, Card, Cards, Page, Prose, Section, Table
-from meor.report.run_page import TONES, shown_name
+from meor.report.made import made_of_study
+from meor.report.page import Block, Card, Page, Prose, Section, Terms
+from meor.report.run_page import TONES
 from meor.report.sentence import sentence
-from meor.report.setting_names import labels, shared, where
-from meor.report.study_data import Setting, StudyData, has_weights, mean_losses, read_study
-from meor.report.study_effects import effects, frontier_section
-from meor.report.study_made import made, paper
-from meor.report.words import MEANING, backbone_name, interval, listed, method_name, number, plural
+from meor.report.study_data import (
+    Setting,
+    StudyData,
+    has_weights,
+    labels,
+    mean_losses,
+    read_study,
+    shared,
+    where,
+    with_sample,
+)
+from meor.report.study_effects import effects
+from meor.report.study_parts import frontier_section, paper
+from meor.report.words import (
+    PRESETS,
+    RULES,
+    backbone_name,
+    interval,
+    listed,
+    method_name,
+    number,
+    plural,
+    share,
+    shown_name,
+)
 from meor.run.view import RunView
-from meor.study.control import control_notes
 from meor.study.effects import MethodLevels
-from meor.study.partial import footnote, partial_endpoints
-from meor.study.rows import select
+from meor.study.rows import ENDPOINTS, control_notes, footnote, partial_endpoints, select
+from meor.study.table import Column, Entry, Table, Value
 
 
 def study_page(
@@ -52,10 +72,10 @@ def study_page(
             parts.lost_over_updates(_panels(data, main), told, f" ({words})" if words else ""),
             drawn(told),
             parts.displaced(told, f"Looked at closely: {words}. " if words else ""),
-            parts.matched(told),
+            matched(told),
             paper(data),
             parts.limits(),
-            made(data, view),
+            made_of_study(data, view),
         ),
         state=_state(data),
     )
@@ -79,10 +99,10 @@ def _state(data: StudyData) -> str:
     return f"{failed} because making it failed: {listed(names, 3)}."
 
 
-def _cards(data: StudyData) -> Cards:
+def _cards(data: StudyData) -> tuple[Card, ...]:
     """The head method's endpoints, under each rule; none where settings have little in common."""
     if data.groups > 1:
-        return Cards(())
+        return ()
     found = [(setting.rule, _head_level(setting, data.head)) for setting in data.settings]
     (rule, main), *others = found
     cards = []
@@ -92,7 +112,7 @@ def _cards(data: StudyData) -> Cards:
         beside = tuple(f"{other}: {' '.join(_level(level, name))}" for other, level in others)
         shown = f"{rule}: {spread}" if others else spread
         cards.append(Card(label, value, meaning, TONES.get(name, ""), shown, beside))
-    return Cards(tuple(cards))
+    return tuple(cards)
 
 
 def _head_level(setting: Setting, head: str | None) -> MethodLevels:
@@ -105,9 +125,7 @@ def _level(found: MethodLevels, name: str) -> tuple[str, str]:
     if level is None:
         return number(None), ""
     bounds = level.interval
-    return f"{number(level.mean)}{study_tables.marked(level)}", "" if bounds is None else interval(
-        bounds.low, bounds.high
-    )
+    return f"{number(level.mean)}{level.mark}", "" if bounds is None else interval(bounds.low, bounds.high)
 
 
 def _endpoints(data: StudyData) -> Section:
@@ -118,23 +136,67 @@ def _endpoints(data: StudyData) -> Section:
             "differences are judged below, pair by pair."
         )
     ]
-    blocks += [study_tables.with_sample(table, data.sample) for table in _absolute(data)]
-    if marked := footnote(partial_endpoints(data.rows)):
-        blocks.append(Prose(marked, "note"))
+    blocks += [with_sample(table, data.sample) for table in _absolute(data)]
+    if partly := footnote(partial_endpoints(data.rows)):
+        blocks.append(Prose(partly, "note"))
     methods = list(dict.fromkeys(row.method for row in data.rows))
     for setting in data.settings:
         notes = control_notes(data.rows, [setting.group], setting.rule, methods)
         blocks += [Prose(note, "missing") for note in notes]
-    blocks.append(glossary(data))
+    blocks.append(_glossary(data))
     return Section("endpoints", "Endpoints", tuple(blocks))
 
 
 def _absolute(data: StudyData) -> list[Table]:
     if not data.merged:
-        return [study_tables.absolute(setting.levels, where(data, setting)) for setting in data.settings]
+        return [
+            _absolute_table([("", each) for each in setting.levels], where(data, setting), merged=False)
+            for setting in data.settings
+        ]
     named = zip(labels(data.settings), data.settings, strict=True)
     rows = [(label, level) for label, setting in named for level in setting.levels]
-    return [study_tables.absolute_of_settings(rows, shared(data.settings))]
+    return [_absolute_table(rows, shared(data.settings), merged=True)]
+
+
+def _absolute_table(labelled: Sequence[tuple[str, MethodLevels]], where: str, *, merged: bool) -> Table:
+    """One row per method; of merged settings half widths, not intervals, so that a page is wide enough."""
+    levels = [each for _, each in labelled]
+    spread = "± half a two-sided 95 % interval" if merged else "with a two-sided 95 % interval"
+    single = all(level.interval is None for each in levels for level in each.levels.values())
+    weight = Column("λ", "coefficient", hint="what multiplies the penalty; below, its active records")
+    columns = (Column("method"), *(Column(name, "level") for name in ENDPOINTS), weight)
+    size = listed([str(pairs) for pairs in sorted({len(each.pairs) for each in levels})])
+    note = f"λ multiplies the penalty; active is the share of its records with an excess. Pairs: {size}."
+    return Table(
+        f"Endpoints, {'one pair' if single else f'mean over pairs {spread}'}{where}",
+        (Column("setting"), *columns) if merged else columns,
+        tuple((*([label] if merged else []), *_absolute_row(each, merged)) for label, each in labelled),
+        (note,),
+    )
+
+
+def _absolute_row(found: MethodLevels, merged: bool) -> tuple[Value, ...]:
+    entries = []
+    for name in ENDPOINTS:
+        level = found.levels.get(name)
+        ends = None if level is None else level.interval
+        below = ""
+        if ends is not None:
+            below = f"± {number((ends.high - ends.low) / 2)}" if merged else interval(ends.low, ends.high)
+        entries.append(None if level is None else Entry(level.mean, below=below, mark=level.mark))
+    active = "" if found.active_share is None else f"{share(found.active_share)} active"
+    return (method_name(found.method), *entries, Entry(found.coefficient, below=active))
+
+
+def _glossary(data: StudyData) -> Terms:
+    methods = {row.method for row in data.rows}
+    rules = dict.fromkeys(setting.rule for setting in data.settings)
+    presets = dict.fromkeys(setting.group.preset for setting in data.settings)
+    lines = [(each.brief, each.sentence) for name, each in METHODS.items() if name in methods]
+    if any(is_penalized(name) for name in methods):
+        lines += [(f"Rule {rule}", RULES.get(rule, "this coefficient, set by hand.")) for rule in rules]
+    lines += [(f"Preset {name}", PRESETS[name]) for name in presets if name in PRESETS]
+    return Terms(tuple(lines))
 
 
 def _panels(data: StudyData, main: Setting) -> list[LossPanel]:

@@ -145,6 +145,20 @@ def tick_labels(ticks: list[float]) -> list[str]:
     return [f"{tick:.{places}f}".replace("-", "−") for tick in ticks]
 
 
+def x_axis(canvas: Canvas, scale: Scale, top: float, bottom: float, about: int, below: float = 16) -> None:
+    ticks = scale.ticks(about)
+    for tick, label in zip(ticks, tick_labels(ticks), strict=True):
+        canvas.line(scale(tick), top, scale(tick), bottom, "grid")
+        canvas.text(scale(tick), bottom + below, label, "tiny muted", "middle")
+
+
+def y_axis(canvas: Canvas, scale: Scale, left: float, right: float, about: int) -> None:
+    ticks = scale.ticks(about)
+    for tick, label in zip(ticks, tick_labels(ticks), strict=True):
+        canvas.line(left, scale(tick), right, scale(tick), "grid")
+        canvas.text(left - 6, scale(tick) + 4, label, "tiny muted", "end")
+
+
 _STAR = [
     (
         math.sin(math.pi * k / 5) * (1.25 if k % 2 == 0 else 0.55),

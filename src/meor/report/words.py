@@ -7,24 +7,34 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from meor.escape import clipped, markup
+from meor.escape import LONGEST, clipped, markup, visible
 from meor.methods import METHODS
-from meor.study import digits
+from meor.methods.calibration_grid import MARGIN
+from meor.methods.coefficient import ENOUGH, RECORDS
+from meor.study.table import ABSENT, Column, Kind, rounded
 
 MINUS = "−"
-DASH = "–"
-ABSENT = "--"
 
 BACKBONES = {"complex": "ComplEx", "distmult": "DistMult", "transe": "TransE"}
 
-MEANING = {
-    "H_cur": "mean reciprocal rank of old facts among all entities",
-    "H_old": "the same answers ranked among the old entities only",
-    "D_MCI": "what newcomers cost old facts: H_old − H_cur",
-    "A_TN": "mean reciprocal rank of facts whose answer is a newcomer",
-    "A_QN": "mean reciprocal rank of facts asked about a newcomer",
+RULES = {
+    "balance": (
+        "the coefficient at which host and penalty pull equally hard on newcomers, by their gradients over "
+        f"up to {RECORDS:,} records of the first update with at least {ENOUGH} active ones; no rank is "
+        "looked at. It is our reading of a rule for which the paper gives no formula."
+    ),
+    "validated": (
+        "the multiple of the balanced coefficient with the highest H_cur on validation facts of other pairs, "
+        f"among those whose A_TN there is no more than {MARGIN:.3f} below that of the host alone."
+    ),
 }
-
+PRESETS = {
+    "paper": "the published setting: one pass of refinement at a rate of 1e-4; newcomers hardly move.",
+    "practical": (
+        "the same model and losses, refined until newcomers are learned; its levels are not comparable with "
+        "the published ones."
+    ),
+}
 
 _SYMBOL = re.compile(r"(?<![\w])(Δ?[HDA])_(cur|old|MCI|TN|QN)(?![\w])")
 _PLACE = re.compile(r"(?<![\w.~])(?:[A-Za-z]:|~)?(?:[/\\][^\s/\\,:;`'\"()]+){2,}")
@@ -45,6 +55,16 @@ def method_name(method: str) -> str:
     return METHODS[method].brief if method in METHODS else method
 
 
+def stream_name(stream: str) -> str:
+    """A registered name, or the last part of a path."""
+    return stream.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def shown_name(stream: str) -> str:
+    """The same for a title: it may be as long as a file system allows."""
+    return clipped(visible(stream_name(stream)), LONGEST)
+
+
 def backbone_name(backbone: str) -> str:
     return BACKBONES.get(backbone, backbone)
 
@@ -55,41 +75,34 @@ def coefficient_name(rule: str) -> str:
     return known.get(rule, f"the coefficient {rule}")
 
 
-def effect_name(name: str) -> str:
-    """An effect by the endpoint it is about; for D_MCI up is good as well."""
-    return f"{name} reduction" if name == "D_MCI" else f"Δ{name}"
-
-
 def number(value: float | None, places: int = 4) -> str:
     """Four places, a true minus sign; what does not exist is --."""
-    if value is None:
-        return ABSENT
-    text = f"{abs(value):.{places}f}"
-    return f"{MINUS}{text}" if value < 0 and float(text) else text
+    return ABSENT if value is None else _typeset(rounded(value, "level", places))
 
 
 def signed(value: float | None, places: int = 4) -> str:
-    if value is None:
-        return ABSENT
-    shown = number(value, places)
-    return shown if shown.startswith(MINUS) or not float(shown) else f"+{shown}"
+    text = number(value, places)
+    return f"+{text}" if value is not None and value > 0 and float(text) else text
 
 
 def effect(value: float | None, *, plus: bool = True) -> str:
     """A difference; one that is not 0 never reads as 0."""
-    return _with_sign(value, digits.effect, plus)
+    return _with_sign(value, "effect", plus)
 
 
 def bound(value: float | None, *, plus: bool = True) -> str:
     """A bound on a difference: told from the margin as well, on which side of it lies the verdict."""
-    return _with_sign(value, digits.bound, plus)
+    return _with_sign(value, "bound", plus)
 
 
-def _with_sign(value: float | None, size: Callable[[float], str], plus: bool) -> str:
+def _with_sign(value: float | None, kind: Kind, plus: bool) -> str:
     if value is None:
         return ABSENT
-    sign = MINUS if value < 0 else "+" if value > 0 and plus else ""
-    return sign + size(abs(value)).replace("-", MINUS)
+    return ("+" if value > 0 and plus else "") + _typeset(rounded(value, kind))
+
+
+def _typeset(text: str) -> str:
+    return text.replace("-", MINUS)
 
 
 def bounds(low: float, high: float) -> str:
@@ -98,8 +111,7 @@ def bounds(low: float, high: float) -> str:
 
 def short(value: float) -> str:
     """An axis label or a coefficient: three significant digits, no trailing zeros."""
-    text = f"{value:.3g}"
-    return text.replace("-", MINUS)
+    return _typeset(rounded(value, "coefficient"))
 
 
 def interval(low: float, high: float, places: int = 4) -> str:
@@ -113,6 +125,19 @@ def share(value: float | None) -> str:
     percent = 100 * value
     places = 1 if 0 < percent < 9.95 else 0
     return f"{percent:.{places}f}\u00a0%"
+
+
+def shown(value: float, column: Column) -> str:
+    """A number of a table, as its column wants it."""
+    by_kind: dict[Kind, Callable[[float], str]] = {
+        "count": lambda size: f"{size:,}",
+        "level": lambda level: number(level, column.places),
+        "effect": effect,
+        "bound": bound,
+        "offset": lambda offset: signed(offset, 3),
+        "share": share,
+    }
+    return by_kind.get(column.kind, short)(value)
 
 
 def count(value: int) -> str:

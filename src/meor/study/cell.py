@@ -13,23 +13,21 @@ from typing import Any
 from filelock import FileLock
 
 from meor.errors import MeorError, StudyError, is_interrupt
-from meor.evaluation.endpoints import overall
 from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.methods import NONE, is_penalized
 from meor.run.config import Config
 from meor.run.layout import is_run
-from meor.run.records_file import active_share
 from meor.run.session import resume, start
 from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.storage.disk import Disk
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
+from meor.study.cells import StudyCell
 from meor.study.coefficient import kept_balance, read_balance
-from meor.study.pairing import Cell, input_hash, reference_hash
-from meor.study.plan import BALANCE, Study
-from meor.study.row_file import OtherSettingsError, read_row, require_intact, row_path, write_row
-from meor.study.rows import ENDPOINTS, UNREGULARIZED, Row
+from meor.study.plan import Study
+from meor.study.row_file import OtherSettingsError, read_row, require_intact, row_of_run, row_path, write_row
+from meor.study.rows import Row
 
 MARK = "study.yaml"
 """Lies in the folder of runs; a worker that does not see it looks at another disk."""
@@ -38,17 +36,25 @@ Say = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """All that a process, here or on another machine, needs to make one cell."""
+class Means:
+    """How cells are made. None of it changes a bit of any result."""
 
-    plan: Study
-    cell: Cell
-    runs: Path
+    runs: Path | None = None  # default: OUT/runs
     data_dir: Path | None = None
     cache: Path | None = None
     memory: int = DEFAULT_MEMORY
     checkpoint_seconds: float = 30.0
     keep_weights: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All that a process, here or on another machine, needs to make one cell."""
+
+    plan: Study
+    cell: StudyCell
+    runs: Path
+    means: Means = Means()
 
     @property
     def folder(self) -> Path:
@@ -79,7 +85,7 @@ class Weight:
 class Outcome:
     """A row, or the reason why there is none."""
 
-    cell: Cell
+    cell: StudyCell
     row: Row | None
     failure: str | None
     seconds: float
@@ -132,7 +138,7 @@ def _still_good(task: Task, say: Say) -> Row | None:
         return None
     if row is not None and task.cell.multiple is not None and read_balance(task.balance_file) is None:
         try:
-            _weight(task, _opened(task.cell.stream, task.data_dir), say)
+            _weight(task, _opened(task.cell.group.stream, task.means.data_dir), say)
         except MeorError as error:  # the row needs it no more
             say(f"{task.balance_file} cannot be made again: {error}")
     return row
@@ -144,7 +150,7 @@ def _made(task: Task, say: Say) -> Row:
             f"{task.runs} is not visible here. Workers on other machines need the study's folder, the data "
             "and the cache under the same path."
         )
-    stream = _opened(task.cell.stream, task.data_dir)
+    stream = _opened(task.cell.group.stream, task.means.data_dir)
     task.folder.parent.mkdir(parents=True, exist_ok=True)
     weight = _weight(task, stream, say)
     if weight.coefficient == 0.0 and task.cell.multiple is not None:
@@ -165,9 +171,12 @@ def _inactive(task: Task, stream: Stream, say: Say) -> Row:
 
 def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
     config = task.cell.config(task.plan, weight.coefficient, weight.begins)
-    endpoints = _brought_to_the_end(task, config, stream, say)
-    row = _kept(task, _row(task, stream, endpoints, weight.coefficient or 0.0))
-    if not task.keep_weights and task.cell.method != NONE:
+    _bring_to_the_end(task, config, stream, say)
+    place, given = task.folder.relative_to(task.runs).as_posix(), weight.coefficient or 0.0
+    view = RunView.open(task.folder)
+    made = row_of_run(task.plan.study, task.cell, view, stream, place=place, coefficient=given)
+    row = _kept(task, made)
+    if not task.means.keep_weights and task.cell.method != NONE:
         drop_weights(task.folder)
     return row
 
@@ -177,26 +186,28 @@ def _kept(task: Task, row: Row) -> Row:
     return row
 
 
-def _brought_to_the_end(task: Task, config: Config, stream: Stream, say: Say) -> dict[str, Any]:
+def _bring_to_the_end(task: Task, config: Config, stream: Stream, say: Say) -> None:
     resources = Resources(
         threads=1,
-        memory=task.memory,
-        cache=task.cache,
-        checkpoint_seconds=task.checkpoint_seconds,
+        memory=task.means.memory,
+        cache=task.means.cache,
+        checkpoint_seconds=task.means.checkpoint_seconds,
         replay=None if task.cell.method == NONE else task.alone_folder,
     )
     if not is_run(task.folder):
-        return start(config, task.folder, stream=stream, resources=resources)
+        start(config, task.folder, stream=stream, resources=resources)
+        return
     try:
         begun = RunView.open(task.folder).config
     except MeorError as error:  # a cell's settings are known, so even these can be made again
         say(f"{task.cell.name} is made again from its beginning: {error}")
-        return start(config, task.folder, stream=stream, resources=resources, force=True)
+        start(config, task.folder, stream=stream, resources=resources, force=True)
+        return
     if begun != config:
         raise StudyError(
             f"{task.folder} was begun with other settings. Name another --out, or remove that folder."
         )
-    return resume(task.folder, stream=stream, resources=resources)
+    resume(task.folder, stream=stream, resources=resources)
 
 
 def _weight(task: Task, stream: Stream, say: Say) -> Weight:
@@ -214,36 +225,7 @@ def _weight(task: Task, stream: Stream, say: Say) -> Weight:
     return Weight(float((cell.multiple or 1.0) * found.coefficient), found.update)
 
 
-def _row(task: Task, stream: Stream, endpoints: dict[str, Any], coefficient: float) -> Row:
-    cell, view = task.cell, RunView.open(task.folder)
-    named = endpoints[cell.split]
-    values = {name: named[name]["value"] for name in ENDPOINTS}
-    partial = {name: whole for name in ENDPOINTS if (whole := overall(named[name])).partial}
-    rule = UNREGULARIZED if not is_penalized(cell.method) else BALANCE
-    if cell.coefficient is not None:
-        rule = repr(cell.coefficient)
-    return Row(
-        study=task.plan.study,
-        stream=cell.stream,
-        backbone=cell.backbone,
-        host=cell.host,
-        preset=cell.preset,
-        coefficient_rule=rule,
-        pair=cell.seed,
-        method=cell.method,
-        **values,
-        coefficient=coefficient,
-        active_share=None if not is_penalized(cell.method) else active_share(view, stream),
-        input_hash=input_hash(view, stream),
-        multiple=cell.multiple,
-        reference_hash=reference_hash(view, stream),
-        run=task.folder.relative_to(task.runs).as_posix(),
-        **{f"{name}_existing": whole.value for name, whole in partial.items()},
-        existing_cells=", ".join(f"{name} {whole.counted}" for name, whole in partial.items()) or None,
-    )
-
-
-def _place(runs: Path, cell: Cell) -> Path:
+def _place(runs: Path, cell: StudyCell) -> Path:
     """The folder of a cell: under its former name if an earlier version made it."""
     former = runs / cell.former_name
     return former if is_run(former) or row_path(former).is_file() else runs / cell.name

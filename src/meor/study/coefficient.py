@@ -1,19 +1,30 @@
-"""The balanced coefficient of a pair (decision 34): read from its host alone, once per method."""
+"""The coefficients of a study (decision 34): balanced in each pair, or one validated multiple per method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from meor.errors import MeorError
-from meor.methods.coefficient import Balance, most_telling
+from meor.errors import MeorError, StudyError
+from meor.methods import NONE
+from meor.methods.coefficient import (
+    MULTIPLES,
+    Balance,
+    Candidate,
+    best_multiple,
+    end_of_grid,
+    goes_on,
+    most_telling,
+)
 from meor.run.control import balanced
 from meor.run.view import RunView
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import read_sealed, sealed
 from meor.stream.snapshot import Stream
-from meor.study.rows import Group
+from meor.study.plan import Study
+from meor.study.rows import Group, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +71,75 @@ def kept_balance(
 def write_balance(path: Path, balance: Balance) -> None:
     """Cells of a method may get here at once, with equal bytes."""
     commit_file(Disk(), path, sealed(asdict(balance)), shared=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen for a method, and all that it was chosen from."""
+
+    group: Group
+    method: str
+    multiple: float  # 0: no multiple kept newcomers, so the penalty is not used
+    none: Candidate  # what multiple 0 gives
+    candidates: tuple[Candidate, ...]
+    pairs: tuple[int, ...]
+
+    @property
+    def remark(self) -> str | None:
+        """What a person should know of it."""
+        if self.multiple == 0.0:
+            kept = f"no multiple of {self.method} kept A_TN on validation facts"
+            return f"{self.group}: {kept}; coefficient 0"
+        told = end_of_grid(self.multiple, self.candidates)
+        return f"{self.group}: {self.method} takes {told}" if told else None
+
+
+def choices(plan: Study, judged: Sequence[Row]) -> tuple[tuple[Choice, ...], dict[str, str]]:
+    """One per group and method; and why, where nothing can be chosen."""
+    found, refused = [], {}
+    for group in plan.groups:
+        for method in plan.penalized:
+            try:
+                found.append(choose(judged, group, method))
+            except StudyError as error:
+                refused[f"the validated multiple of {method} in {group}"] = str(error)
+    return tuple(found), refused
+
+
+def choose(rows: Sequence[Row], group: Group, method: str) -> Choice:
+    """The multiple with the highest validation H_cur among those that keep A_TN; the smallest of equals."""
+    mine = [row for row in rows if row.group == group]
+    alone = {row.pair: row for row in mine if row.method == NONE}
+    if not alone:
+        raise StudyError(f"No selection pair of {group} has the host alone, so nothing can be chosen.")
+    base = list(alone.values())
+    unused = Candidate(0.0, _mean(base, "H_cur"), _mean(base, "A_TN"))
+    candidates = []
+    for multiple in MULTIPLES:
+        found = [row for row in mine if row.method == method and row.multiple == multiple]
+        if {row.pair for row in found} != set(alone):
+            continue  # a failed cell: its multiple cannot be judged by the same pairs
+        candidates.append(Candidate.against(unused, multiple, _mean(found, "H_cur"), _mean(found, "A_TN")))
+    chosen = best_multiple(candidates)
+    return Choice(group, method, chosen, unused, tuple(candidates), tuple(sorted(alone)))
+
+
+def next_multiple(rows: Sequence[Row], choice: Choice) -> float | None:
+    """The multiple to try after those a choice was made from; None where the grid ends (decision 34)."""
+    tried = choice.candidates
+    if [one.multiple for one in tried] != list(MULTIPLES[: len(tried)]) or not goes_on(tried):
+        return None  # after a failed cell the grid is as long as it is
+    if not any(row.coefficient for row in rows if row.group == choice.group and row.method == choice.method):
+        return None  # every multiple of 0 is one run
+    return MULTIPLES[len(tried)]
+
+
+def _mean(rows: Sequence[Row], name: str) -> float:
+    values = [row.shown(name) for row in rows]  # every multiple is judged over the same cells
+    defined = [value for value in values if value is not None]
+    if len(defined) < len(values) or not values:
+        raise StudyError(
+            f"{name} is undefined on the validation facts of {rows[0].stream}; "
+            "the validated rule needs it. Choose the rule balance."
+        )
+    return math.fsum(defined) / len(defined)

@@ -12,31 +12,27 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from meor.errors import MeorError, StudyError
-from meor.evaluation.tally import DEFAULT_MEMORY
+from meor.errors import MeorError
 from meor.methods import NONE, method_label
-from meor.methods.coefficient import end_of_grid
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import to_json
 from meor.stream.registry import check_there
-from meor.study.cell import MARK, Outcome, Task, finished
-from meor.study.coefficient import KeptBalance, read_balance
-from meor.study.collect import rows_of_the_study
-from meor.study.execute import Executor, Serial
-from meor.study.pairing import (
+from meor.study.cell import MARK, Means, Outcome, Task, finished
+from meor.study.cells import (
     VALID,
-    Cell,
+    StudyCell,
     alone_cells,
-    groups,
     method_cells,
+    rows_of_the_study,
     selection_cells,
     trial_cells,
     validated_cells,
 )
+from meor.study.coefficient import Choice, KeptBalance, choices, next_multiple, read_balance
+from meor.study.execute import Executor, Serial
 from meor.study.plan import VALIDATED, Study
 from meor.study.results import Results
 from meor.study.rows import RUNS, Row, rows_file
-from meor.study.selection import Choice, choose, next_multiple
 
 RUNS_FOLDER = "runs"
 BALANCES = "balances.json"
@@ -59,18 +55,6 @@ class Observer:
 
     def say(self, text: str) -> None:
         """A remark a person should read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """How cells are made. None of it changes a bit of any result."""
-
-    runs: Path | None = None  # default: OUT/runs
-    data_dir: Path | None = None
-    cache: Path | None = None
-    memory: int = DEFAULT_MEMORY
-    checkpoint_seconds: float = 30.0
-    keep_weights: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +95,7 @@ class _Conductor:
         self.plan, self.out, self.executor, self.means, self.observer = plan, out, executor, means, observer
         self.keep, self.results = keep, Results(out)
         self.runs = (means.runs or out / RUNS_FOLDER).absolute()
-        self.rows: dict[Cell, Row] = {}
+        self.rows: dict[StudyCell, Row] = {}
         self.choices: tuple[Choice, ...] = ()
         self.failures: dict[str, str] = {}
         self.consequences: dict[str, str] = {}  # failures of what needed a run that failed
@@ -119,7 +103,7 @@ class _Conductor:
     def conduct(self) -> Findings:
         first, second = alone_cells(self.plan), [*selection_cells(self.plan), *method_cells(self.plan)]
         self._recall([*first, *second])
-        needed = {cell.stream for cell in (*first, *second) if cell not in self.rows}
+        needed = {cell.group.stream for cell in (*first, *second) if cell not in self.rows}
         for stream in self.plan.stream:
             if stream in needed:
                 check_there(stream, data_dir=self.means.data_dir)
@@ -135,7 +119,7 @@ class _Conductor:
             raise
         return self._written()
 
-    def _recall(self, cells: Sequence[Cell]) -> None:
+    def _recall(self, cells: Sequence[StudyCell]) -> None:
         """Rows of an earlier call count from the start: a part that is written never loses one."""
         for cell in cells:
             with suppress(MeorError):  # its stage says what is wrong
@@ -143,7 +127,7 @@ class _Conductor:
                 if row is not None:
                     self.rows[cell] = row
 
-    def _stages(self, first: Sequence[Cell], second: Sequence[Cell]) -> None:
+    def _stages(self, first: Sequence[StudyCell], second: Sequence[StudyCell]) -> None:
         if all(cell in self.rows for cell in (*first, *second)):
             while more := self._larger():
                 self._recall(more)
@@ -152,7 +136,7 @@ class _Conductor:
             self.choices = self._choices()
             self._recall(self._validated())
         rule = VALIDATED in self.plan.coefficient_rule
-        later = self.plan.pairs * len(groups(self.plan)) * len(self.plan.penalized) if rule else 0
+        later = self.plan.pairs * len(self.plan.groups) * len(self.plan.penalized) if rule else 0
         self._stage(method_label(NONE).lower(), first, len(first) + len(second) + later)
         ready = [cell for cell in second if self._has_start(cell)]
         if second:
@@ -165,21 +149,21 @@ class _Conductor:
                 made |= {*more}
                 self._stage("larger multiples", more, len(made) + later)
             self.choices = self._choices()
-            self._tell(self.choices)
+            for remark in filter(None, (choice.remark for choice in self.choices)):
+                self.observer.say(remark)
             third = [cell for cell in self._validated() if cell not in made and self._has_start(cell)]
             self._stage("validated", third, len(made) + len(third))
 
-    def _larger(self) -> list[Cell]:
+    def _larger(self) -> list[StudyCell]:
         """Selection goes beyond its first multiples while they are better, a multiple at a time."""
-        rows = [row for cell, row in self.rows.items() if cell.split == VALID]
         return [
             cell
             for choice in self._choices()
-            if (multiple := next_multiple(rows, choice)) is not None
+            if (multiple := next_multiple(self._judged(), choice)) is not None
             for cell in trial_cells(self.plan, choice.group, choice.method, multiple)
         ]
 
-    def _validated(self) -> list[Cell]:
+    def _validated(self) -> list[StudyCell]:
         return validated_cells(self.plan, {(each.group, each.method): each.multiple for each in self.choices})
 
     def _write_part(self) -> None:
@@ -198,7 +182,7 @@ class _Conductor:
         self.keep(found)
         return found
 
-    def _stage(self, name: str, cells: Sequence[Cell], total: int) -> None:
+    def _stage(self, name: str, cells: Sequence[StudyCell], total: int) -> None:
         self.observer.stage(name, len(cells), total)
         for outcome in self.executor.outcomes([self._task(cell) for cell in cells]) if cells else ():
             for remark in outcome.remarks:
@@ -210,20 +194,10 @@ class _Conductor:
                 self.rows.pop(outcome.cell, None)  # of an earlier call, and its run is damaged since
                 self.failures[outcome.cell.name] = outcome.failure or "no reason was given."
 
-    def _task(self, cell: Cell) -> Task:
-        means = self.means
-        return Task(
-            self.plan,
-            cell,
-            self.runs,
-            data_dir=means.data_dir,
-            cache=means.cache,
-            memory=means.memory,
-            checkpoint_seconds=means.checkpoint_seconds,
-            keep_weights=means.keep_weights,
-        )
+    def _task(self, cell: StudyCell) -> Task:
+        return Task(self.plan, cell, self.runs, self.means)
 
-    def _has_start(self, cell: Cell) -> bool:
+    def _has_start(self, cell: StudyCell) -> bool:
         """A pair whose host alone failed has nothing to start from: its cells fail with it, by name."""
         if cell.alone in self.rows:
             return True
@@ -233,30 +207,17 @@ class _Conductor:
     def _choices(self) -> tuple[Choice, ...]:
         if VALIDATED not in self.plan.coefficient_rule:
             return ()
-        judged = [row for cell, row in self.rows.items() if cell.split == VALID]
-        found = []
-        for group in groups(self.plan):
-            for method in self.plan.penalized:
-                try:
-                    found.append(choose(judged, group, method))
-                except StudyError as error:
-                    self.consequences[f"the validated multiple of {method} in {group}"] = str(error)
-        return tuple(found)
+        found, refused = choices(self.plan, self._judged())
+        self.consequences |= refused
+        return found
 
-    def _tell(self, choices: Sequence[Choice]) -> None:
-        for choice in choices:
-            if choice.multiple == 0.0:
-                self.observer.say(
-                    f"{choice.group}: no multiple of {choice.method} kept A_TN on validation facts; "
-                    "coefficient 0"
-                )
-            elif told := end_of_grid(choice.multiple, choice.candidates):
-                self.observer.say(f"{choice.group}: {choice.method} takes {told}")
+    def _judged(self) -> list[Row]:
+        return [row for cell, row in self.rows.items() if cell.split == VALID]
 
     def _balances(self) -> tuple[KeptBalance, ...]:
         """What each pair's coefficients were made from; those of selection pairs count as well."""
         found: dict[Path, KeptBalance] = {}
-        order = groups(self.plan), list(self.plan.methods)
+        order = self.plan.groups, list(self.plan.methods)
         for cell in sorted(
             self.rows,
             key=lambda each: (order[0].index(each.group), each.seed, order[1].index(each.method)),  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from meor.errors import StudyError
+from meor.evaluation.endpoints import MARK
 from meor.methods import calibration_grid, penalties
 from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
 from meor.study.rows import ENDPOINTS, IDENTITY_TOLERANCE, Group, Row, select
@@ -22,7 +23,6 @@ MARGIN = calibration_grid.MARGIN
 REDUCTION = "D_MCI"
 """Its effect is a reduction: comparator minus method, so that up is good everywhere."""
 
-EFFECTS = ENDPOINTS
 PRESERVED = ("H_old", "A_TN")
 
 
@@ -35,13 +35,17 @@ class Effect:
     """The paired effect of one endpoint, method minus comparator (for D_MCI the reduction)."""
 
     endpoint: str
-    values: tuple[float, ...]  # one a pair, in the order of the comparison's pairs
+    values: tuple[float, ...]  # one per pair, in the order of the comparison's pairs
     mean: float
     lower: float  # one-sided 95 % t bound
     interval: Interval  # two-sided 95 % t
     bca: Interval  # two-sided 95 % bias-corrected accelerated bootstrap
     p_value: float  # one-sided, against "no improvement"
     partial: bool = False  # over the cells that exist, of an endpoint that is undefined
+
+    @property
+    def mark(self) -> str:
+        return MARK if self.partial else ""
 
     @property
     def wins(self) -> int:
@@ -75,7 +79,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PairedComparison:
     """A method against a comparator over the pairs that have both."""
 
     group: Group
@@ -101,6 +105,15 @@ class Level:
     interval: Interval | None  # None for a single run
     partial: bool = False  # over the cells that exist, of an endpoint that is undefined
 
+    @property
+    def mark(self) -> str:
+        return MARK if self.partial else ""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the interval; a single run is both."""
+        return (self.interval.low, self.interval.high) if self.interval else (self.mean, self.mean)
+
 
 @dataclass(frozen=True, slots=True)
 class MethodLevels:
@@ -113,6 +126,11 @@ class MethodLevels:
     levels: dict[str, Level]
     coefficient: float  # mean over pairs
     active_share: float | None
+
+
+def effect_name(name: str) -> str:
+    """An effect by the endpoint it is about; for D_MCI up is good as well."""
+    return f"{name} reduction" if name == "D_MCI" else f"Δ{name}"
 
 
 def effect(endpoint: str, values: Sequence[float]) -> Effect:
@@ -135,7 +153,7 @@ def _effect(endpoint: str, values: tuple[float, ...]) -> Effect:
     )
 
 
-def compare(rows: Sequence[Row], group: Group, rule: str, method: str, comparator: str) -> Comparison:
+def compare(rows: Sequence[Row], group: Group, rule: str, method: str, comparator: str) -> PairedComparison:
     """A method against a comparator under one coefficient rule, over the pairs that have both."""
     ours, theirs = select(rows, group, method, rule), select(rows, group, comparator, rule)
     pairs = tuple(sorted(set(ours) & set(theirs)))
@@ -147,13 +165,13 @@ def compare(rows: Sequence[Row], group: Group, rule: str, method: str, comparato
     for pair in pairs:
         check_pair(ours[pair], theirs[pair])
     effects = {}
-    for name in EFFECTS:
+    for name in ENDPOINTS:
         values = [_difference(name, ours[pair], theirs[pair]) for pair in pairs]
         defined = [value for value in values if value is not None]
         if len(defined) == len(pairs):
             partial = any(row.is_partial(name) for pair in pairs for row in (ours[pair], theirs[pair]))
             effects[name] = replace(effect(name, defined), partial=partial)
-    return Comparison(
+    return PairedComparison(
         group,
         rule,
         method,
@@ -178,7 +196,7 @@ def levels(rows: Sequence[Row], group: Group, rule: str, method: str) -> MethodL
         return None
     pairs = tuple(sorted(found))
     built: dict[str, Level] = {}
-    for name in EFFECTS:
+    for name in ENDPOINTS:
         values = [value for pair in pairs if (value := found[pair].shown(name)) is not None]
         if len(values) == len(pairs):
             partial = any(row.is_partial(name) for row in found.values())
@@ -208,7 +226,7 @@ def check_pair(ours: Row, theirs: Row) -> None:
         )
 
 
-def adjusted(comparisons: Sequence[Comparison], endpoint: str = "H_cur") -> list[float | None]:
+def adjusted(comparisons: Sequence[PairedComparison], endpoint: str = "H_cur") -> list[float | None]:
     """Holm-adjusted p-values of one endpoint over a family, in its order; None where it is undefined."""
     found = iter(holm([each[endpoint].p_value for each in comparisons if endpoint in each.effects]))
     return [next(found) if endpoint in each.effects else None for each in comparisons]

@@ -8,13 +8,19 @@ from pathlib import Path
 from meor.escape import file_name as safe_name
 from meor.hosts import HOSTS
 from meor.methods import METHODS, NONE, is_penalized, method_label
-from meor.study.control import control_notes
-from meor.study.effects import MARGIN, Comparison, TooFewPairsError, adjusted, compare, levels
-from meor.study.pairing import groups
-from meor.study.paper import PaperTable, paper_tables
+from meor.study.effects import (
+    MARGIN,
+    PairedComparison,
+    TooFewPairsError,
+    adjusted,
+    compare,
+    effect_name,
+    levels,
+)
+from meor.study.paper import is_stream, paper_table, paper_tables
 from meor.study.plan import Study
-from meor.study.rows import Group, Row
-from meor.study.table import OURS, PAPER, Kind, StudyTable, Value
+from meor.study.rows import ENDPOINTS, Group, Row, control_notes
+from meor.study.table import OURS, PAPER, Column, Table, Value
 
 METHOD = "meor"
 UNADJUSTED = (
@@ -26,6 +32,14 @@ ACTIVE = "Active is the share of the penalty's records with an excess."
 SOURCE = "Rows whose source is paper are printed in the paper and not ours; -- is not reported."
 HOLM = "Holm p is the one-sided p-value of ΔH_cur, adjusted by Holm for a family: our rows of this table."
 HOLM_TABLES = ("effects", "ablation", "transfer")
+PAPER_PAIRS = 8
+
+Line = tuple[Value, ...]
+WTL, ACTIVE_SHARE, PAIRS = Column("W/T/L", "count"), Column("active", "level"), Column("pairs", "count")
+
+
+def texts(*titles: str) -> tuple[Column, ...]:
+    return tuple(map(Column, titles))
 
 
 def head_method(methods: Collection[str]) -> str | None:
@@ -33,37 +47,7 @@ def head_method(methods: Collection[str]) -> str | None:
     return next((name for name in (METHOD, *METHODS) if name in methods and is_penalized(name)), None)
 
 
-def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> StudyTable:
-    """Table 2: the means of each method."""
-    named = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
-    paper = _paper("absolute", group)
-    lines: list[tuple[Value, ...]] = []
-    for method in plan.methods:
-        mine = levels(rows, group, rule, method)
-        if mine is not None:
-            values = [mine.levels[name].mean if name in mine.levels else None for name in named]
-            weight = (mine.coefficient, mine.active_share)
-            lines.append((method_label(method), OURS, *values, *weight, len(mine.pairs)))
-        if paper is not None and method in paper.rows:
-            printed = [paper.cell(method, name) for name in named]
-            lines.append((method_label(method), PAPER, *printed, None, None, 8))
-    columns: dict[str, Kind] = {"Method": "text", "source": "text", **dict.fromkeys(named, "level")}
-    columns |= {"coefficient": "coefficient", "active": "level", "pairs": "count"}
-    return StudyTable(
-        file_name("absolute", group, rule),
-        f"Endpoints: {group} ({rule})",
-        columns,
-        tuple(lines),
-        (
-            "Endpoints and coefficients are means over pairs.",
-            ACTIVE,
-            SOURCE,
-            *control_notes(rows, [group], rule, plan.methods),
-        ),
-    )
-
-
-def comparisons(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> list[Comparison]:
+def comparisons(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> list[PairedComparison]:
     """The study's method against every other one of the plan that shares at least two pairs with it."""
     method = head_method(plan.methods)
     found = []
@@ -76,134 +60,140 @@ def comparisons(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> li
     return found
 
 
-def effects_table(
-    plan: Study, rows: Sequence[Row], group: Group, rule: str, *, holm: bool = False
-) -> StudyTable:
+def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> Table:
+    """Table 2: the means of each method."""
+    paper = paper_table("absolute", group)
+    lines: list[Line] = []
+    for method in plan.methods:
+        label, mine = method_label(method), levels(rows, group, rule, method)
+        if mine is not None:
+            values = [mine.levels[name].mean if name in mine.levels else None for name in ENDPOINTS]
+            lines.append((label, OURS, *values, mine.coefficient, mine.active_share, len(mine.pairs)))
+        if paper is not None and method in paper.rows:
+            printed = [paper.cell(method, name) for name in ENDPOINTS]
+            lines.append((label, PAPER, *printed, None, None, PAPER_PAIRS))
+    levels_of = (Column(name, "level") for name in ENDPOINTS)
+    weight = (Column("coefficient", "coefficient"), ACTIVE_SHARE)
+    return Table(
+        f"Endpoints: {group} ({rule})",
+        (*texts("Method", "source"), *levels_of, *weight, PAIRS),
+        tuple(lines),
+        (
+            "Endpoints and coefficients are means over pairs.",
+            ACTIVE,
+            SOURCE,
+            *control_notes(rows, [group], rule, plan.methods),
+        ),
+        file_name("absolute", group, rule),
+    )
+
+
+def effects_table(plan: Study, rows: Sequence[Row], group: Group, rule: str, *, holm: bool = False) -> Table:
     """Table 3: paired effects of MEOR."""
-    named = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
     family = comparisons(plan, rows, group, rule)
-    lines: list[tuple[Value, ...]] = []
-    paper = _paper("effects", group) if head_method(plan.methods) == METHOD else None
-    for each, adjusted_p in zip(family, _holm_cells(family, holm), strict=True):
-        verdicts = _verdict(each, "H_old"), _verdict(each, "A_TN")
-        lines.append(
-            (method_label(each.comparator), OURS, *_effects(each, named), _wtl(each), each.active_share,
-             *verdicts, len(each.pairs), *adjusted_p)
-        )  # fmt: skip
+    paper = paper_table("effects", group) if head_method(plan.methods) == METHOD else None
+    lines: list[Line] = []
+    for each, p in zip(family, _holm(family, holm), strict=True):
+        label, share = method_label(each.comparator), each.active_share
+        kept = _verdict(each, "H_old"), _verdict(each, "A_TN")
+        effects = _effects(each, ENDPOINTS)
+        lines.append((label, OURS, *effects, _wtl(each), share, *kept, len(each.pairs), *p))
         if paper is not None and each.comparator in paper.rows:
             *cells, wtl = paper.rows[each.comparator]  # the paper has no effects on A_QN
-            unstated = (None for _ in adjusted_p)
-            lines.append(
-                (
-                    method_label(each.comparator),
-                    PAPER,
-                    *cells,
-                    None,
-                    None,
-                    wtl,
-                    None,
-                    None,
-                    None,
-                    8,
-                    *unstated,
-                )
-            )
-    columns: dict[str, Kind] = {"Comparator": "text", "source": "text", **_effect_columns(named)}
-    columns |= {"W/T/L": "count", "active": "level", "H_old preserved": "count", "A_TN preserved": "count"}
-    columns |= {"pairs": "count", **_holm_column(holm)}
-    return StudyTable(
-        file_name("effects", group, rule),
-        f"{_head_name(plan)} minus comparator: {group} ({rule})",
-        columns,
+            stated = (label, PAPER, *cells, None, None, wtl, None, None, None, PAPER_PAIRS)
+            lines.append((*stated, *_unstated(holm)))
+    kept_columns = (Column("H_old preserved", "count"), Column("A_TN preserved", "count"))
+    measured = (*_effect_columns(ENDPOINTS), WTL, ACTIVE_SHARE, *kept_columns, PAIRS)
+    return Table(
+        f"{method_label(head_method(plan.methods) or METHOD)} minus comparator: {group} ({rule})",
+        (*texts("Comparator", "source"), *measured, *_holm_column(holm)),
         tuple(lines),
         (*_notes(holm), *control_notes(rows, [group], rule, plan.methods)),
+        file_name("effects", group, rule),
     )
 
 
-def ablation_table(
-    plan: Study, rows: Sequence[Row], group: Group, rule: str, *, holm: bool = False
-) -> StudyTable:
+def ablation_table(plan: Study, rows: Sequence[Row], group: Group, rule: str, *, holm: bool = False) -> Table:
     """Table 4: one change at a time. The changes are changes of MEOR: without it there is no row."""
     named = ("H_cur", "D_MCI", "A_TN")
-    paper = _paper("ablation", group)
+    paper = paper_table("ablation", group)
     everyone = comparisons(plan, rows, group, rule) if head_method(plan.methods) == METHOD else []
     family = [each for each in everyone if METHODS[each.comparator].isolates]
-    lines: list[tuple[Value, ...]] = []
-    for each, adjusted_p in zip(family, _holm_cells(family, holm), strict=True):
+    lines: list[Line] = []
+    for each, p in zip(family, _holm(family, holm), strict=True):
         isolated, name = METHODS[each.comparator].isolates, method_label(each.comparator)
-        lines.append(
-            (isolated, OURS, name, *_effects(each, named), _wtl(each), each.active_share, len(each.pairs),
-             *adjusted_p)
-        )  # fmt: skip
+        ours = (*_effects(each, named), _wtl(each), each.active_share, len(each.pairs), *p)
+        lines.append((isolated, OURS, name, *ours))
         if paper is not None and each.comparator in paper.rows:
-            unstated = (None for _ in adjusted_p)
-            lines.append((isolated, PAPER, name, *paper.rows[each.comparator], None, None, 8, *unstated))
-    columns: dict[str, Kind] = {"Isolated property": "text", "source": "text", "Comparator": "text"}
-    columns |= {**_effect_columns(named), "W/T/L": "count", "active": "level", "pairs": "count"}
-    return StudyTable(
-        file_name("ablation", group, rule),
+            stated = (*paper.rows[each.comparator], None, None, PAPER_PAIRS, *_unstated(holm))
+            lines.append((isolated, PAPER, name, *stated))
+    first = texts("Isolated property", "source", "Comparator")
+    return Table(
         f"Ablations: {group} ({rule})",
-        {**columns, **_holm_column(holm)},
+        (*first, *_effect_columns(named), WTL, ACTIVE_SHARE, PAIRS, *_holm_column(holm)),
         tuple(lines),
         (*_notes(holm), *control_notes(rows, [group], rule, plan.methods)),
+        file_name("ablation", group, rule),
     )
 
 
-def transfer_table(
-    plan: Study, rows: Sequence[Row], preset: str, rule: str, *, holm: bool = False
-) -> StudyTable:
+def transfer_table(plan: Study, rows: Sequence[Row], preset: str, rule: str, *, holm: bool = False) -> Table:
     """Table 5: MEOR minus the host alone within each stream, host and backbone."""
     printed = paper_tables()["transfer"].rows if head_method(plan.methods) == METHOD else {}
-    mine = [group for group in groups(plan) if group.preset == preset]
+    mine = [group for group in plan.groups if group.preset == preset]
     family = [
         each
         for group in mine
         for each in comparisons(plan, rows, group, rule)
         if each.comparator == NONE and {"H_cur", "A_TN"} <= set(each.effects)
     ]
-    adjusted_p = dict(zip((each.group for each in family), _holm_cells(family, holm), strict=True))
-    found = {each.group: each for each in family}
-    lines: list[tuple[Value, ...]] = []
+    found = {each.group: (each, p) for each, p in zip(family, _holm(family, holm), strict=True)}
+    lines: list[Line] = []
     for group in mine:
         where = f"{Path(group.stream).name} {group.host}-{group.backbone}"
         if group in found:
-            lines.append((where, OURS, *_transferred(found[group]), *adjusted_p[group]))
+            each, p = found[group]
+            lines.append((where, OURS, *_transferred(each), *p))
         cells = printed.get(f"{group.stream} {group.host} {group.backbone}")
         if cells is not None:
-            unstated = (None for _ in _holm_column(holm))
-            lines.append((where, PAPER, *cells[:3], None, None, *cells[3:], None, None, 8, *unstated))
+            lines.append(_printed_transfer(where, cells, holm))
     if found:
-        lines += _hosts_to_come(plan, printed, len(_holm_column(holm)))
-    columns: dict[str, Kind] = {"Stream, host, backbone": "text", "source": "text", "ΔH_cur": "effect"}
-    columns |= dict.fromkeys(("95 % low", "high", "BCa low", "BCa high"), "bound")
-    columns |= {"W/T/L": "count", "ΔA_TN": "effect", "ΔA_TN LB": "bound", "A_TN preserved": "count"}
-    columns |= {"active": "level", "pairs": "count", **_holm_column(holm)}
-    title = f"{_head_name(plan)} minus the host alone ({preset}, {rule})"
-    notes = (*_notes(holm), *control_notes(rows, mine, rule, plan.methods))
-    return StudyTable(f"transfer-{preset}-{rule}", title, columns, tuple(lines), notes)
+        lines += _hosts_to_come(plan, printed, holm)
+    ends = (Column(title, "bound") for title in ("95 % low", "high", "BCa low", "BCa high"))
+    gain = (Column("ΔH_cur", "effect"), *ends, WTL)
+    kept = (Column("ΔA_TN", "effect"), Column("ΔA_TN LB", "bound"), Column("A_TN preserved", "count"))
+    return Table(
+        f"{method_label(head_method(plan.methods) or METHOD)} minus the host alone ({preset}, {rule})",
+        (*texts("Stream, host, backbone", "source"), *gain, *kept, ACTIVE_SHARE, PAIRS, *_holm_column(holm)),
+        tuple(lines),
+        (*_notes(holm), *control_notes(rows, mine, rule, plan.methods)),
+        f"transfer-{preset}-{rule}",
+    )
 
 
-def _hosts_to_come(
-    plan: Study, printed: Mapping[str, tuple[str, ...]], more: int
-) -> Iterator[tuple[Value, ...]]:
+def _hosts_to_come(plan: Study, printed: Mapping[str, tuple[str, ...]], holm: bool) -> Iterator[Line]:
     """The paper's rows of hosts that are not there yet, below an empty one of ours."""
     for key, cells in printed.items():
         stream, host, backbone = key.split()
         if host not in HOSTS and any(is_stream(each, stream) for each in plan.stream):
-            where, unstated = f"{stream} {host}-{backbone}", (None,) * more
-            yield (where, OURS, *(None,) * 11, *unstated)
-            yield (where, PAPER, *cells[:3], None, None, *cells[3:], None, None, 8, *unstated)
+            where = f"{stream} {host}-{backbone}"
+            yield (where, OURS, *(None,) * 11, *_unstated(holm))
+            yield _printed_transfer(where, cells, holm)
 
 
-def _transferred(each: Comparison) -> tuple[Value, ...]:
+def _printed_transfer(where: str, cells: tuple[str, ...], holm: bool) -> Line:
+    stated = (*cells[:3], None, None, *cells[3:], None, None, PAPER_PAIRS)
+    return (where, PAPER, *stated, *_unstated(holm))
+
+
+def _transferred(each: PairedComparison) -> Line:
     cur, acquired = each["H_cur"], each["A_TN"]
     interval = (cur.interval.low, cur.interval.high, cur.bca.low, cur.bca.high)
-    verdict = _verdict(each, "A_TN")
-    acquisition = (acquired.mean, acquired.lower, verdict)
+    acquisition = (acquired.mean, acquired.lower, _verdict(each, "A_TN"))
     return (cur.mean, *interval, cur.wtl, *acquisition, each.active_share, len(each.pairs))
 
 
-def _effects(each: Comparison, named: Sequence[str]) -> list[Value]:
+def _effects(each: PairedComparison, named: Sequence[str]) -> list[Value]:
     values: list[Value] = []
     for name in named:
         found = each.effects.get(name)
@@ -211,52 +201,35 @@ def _effects(each: Comparison, named: Sequence[str]) -> list[Value]:
     return values
 
 
-def _effect_columns(named: Sequence[str]) -> dict[str, Kind]:
-    columns: dict[str, Kind] = {}
-    for name in named:
-        columns |= {f"{_symbol(name)} mean": "effect", f"{_symbol(name)} LB": "bound"}
-    return columns
+def _effect_columns(named: Sequence[str]) -> Iterator[Column]:
+    for name in map(effect_name, named):
+        yield from (Column(f"{name} mean", "effect"), Column(f"{name} LB", "bound"))
 
 
-def _holm_cells(family: Sequence[Comparison], wanted: bool) -> list[tuple[Value, ...]]:
-    """The cells under `_holm_column`, a tuple a comparison: empty ones where nobody asked."""
+def _holm(family: Sequence[PairedComparison], wanted: bool) -> list[Line]:
+    """The values under `_holm_column`, a tuple per comparison: empty ones where nobody asked."""
     return [(value,) for value in adjusted(family)] if wanted else [() for _ in family]
 
 
-def _holm_column(wanted: bool) -> dict[str, Kind]:
-    return {"Holm p": "effect"} if wanted else {}
+def _holm_column(wanted: bool) -> tuple[Column, ...]:
+    return (Column("Holm p", "effect"),) if wanted else ()
+
+
+def _unstated(holm: bool) -> Line:
+    return (None,) * holm
 
 
 def _notes(holm: bool) -> tuple[str, ...]:
     return (UNADJUSTED, ACTIVE, SOURCE, *((HOLM,) if holm else ()))
 
 
-def _head_name(plan: Study) -> str:
-    return method_label(head_method(plan.methods) or METHOD)
-
-
-def _wtl(each: Comparison) -> str | None:
+def _wtl(each: PairedComparison) -> str | None:
     return each["H_cur"].wtl if "H_cur" in each.effects else None
 
 
-def _verdict(each: Comparison, endpoint: str) -> str | None:
+def _verdict(each: PairedComparison, endpoint: str) -> str | None:
     found = each.effects.get(endpoint)
     return None if found is None else "yes" if found.preserved else "no"
-
-
-def _symbol(name: str) -> str:
-    return f"{name} reduction" if name == "D_MCI" else f"Δ{name}"
-
-
-def _paper(name: str, group: Group) -> PaperTable | None:
-    """The paper's table, where it is about the same stream, host and backbone."""
-    table = paper_tables()[name]
-    same = is_stream(group.stream, table.stream) and (group.host, group.backbone) == ("replay", "complex")
-    return table if same else None
-
-
-def is_stream(stream: str, printed: str | None) -> bool:
-    return printed is not None and stream.casefold() == printed.casefold()
 
 
 def file_name(name: str, group: Group, rule: str) -> str:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-NOT_REPORTED = "--"
+from meor.study.rows import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +47,14 @@ def paper_tables() -> Mapping[str, PaperTable]:
         )
         for name, table in content.items()
     }
+
+
+def paper_table(name: str, group: Group) -> PaperTable | None:
+    """The paper's table, where it is about the same stream, host and backbone."""
+    table = paper_tables()[name]
+    same = is_stream(group.stream, table.stream) and (group.host, group.backbone) == ("replay", "complex")
+    return table if same else None
+
+
+def is_stream(stream: str, printed: str | None) -> bool:
+    return printed is not None and stream.casefold() == printed.casefold()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from importlib.resources import files
+from itertools import product, starmap
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -26,6 +28,7 @@ from meor.run.config import Config
 from meor.run.explain import explain
 from meor.run.settings import Method
 from meor.storage.yaml_file import read_yaml, to_yaml
+from meor.study.rows import Group
 
 PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier")
 FIRST_SELECTION_SEED = TRIAL_SEED_OFFSET
@@ -36,15 +39,12 @@ TableName = Literal["absolute", "effects", "ablation", "transfer", "boundary", "
 _BESIDE = "write {0} in the study file, beside `settings` and not in it"
 _OR_OPTION = "give --{1}, or " + _BESIDE
 _OWNED = {
-    "stream": _OR_OPTION.format("stream", "stream"),
-    "backbone": _OR_OPTION.format("backbone", "backbone"),
+    **{name: _OR_OPTION.format(name, name) for name in ("stream", "backbone", "preset")},
     "host": _BESIDE.format("host"),
     "method": _OR_OPTION.format("methods", "method"),
-    "preset": _OR_OPTION.format("preset", "preset"),
     "seed": _BESIDE.format("first_seed"),
-    "coefficient": _OR_OPTION.format("coefficient_rule", "rule"),
     "coefficient_from": "leave it out; a coefficient acts from the update on that decides it",
-    "coefficient_rule": _OR_OPTION.format("coefficient_rule", "rule"),
+    **dict.fromkeys(("coefficient", "coefficient_rule"), _OR_OPTION.format("coefficient_rule", "rule")),
     "evaluation.split": "leave it out; test facts judge runs, validation facts choose multiples",
 }
 """What the study itself decides for each run, and how to say it."""
@@ -124,10 +124,8 @@ class Study(BaseModel):
             if len(set(values)) < len(values):
                 raise _MisfitError(name, "names something twice")
         if NONE not in self.methods:
-            raise _MisfitError(
-                "methods",
-                f"must name {NONE}, the host alone: the others are compared with it and start from it",
-            )
+            why = "the others are compared with it and start from it"
+            raise _MisfitError("methods", f"must name {NONE}, the host alone: {why}")
         if self.multiples != (1.0,) and BALANCE not in self.coefficient_rule:
             raise _MisfitError(
                 "multiples", "are multiples of the balanced coefficient: name balance in coefficient_rule"
@@ -182,13 +180,17 @@ class Study(BaseModel):
         return cls.resolve(given, path=path, lines=lines)
 
     @property
+    def groups(self) -> list[Group]:
+        return list(starmap(Group, product(self.stream, self.backbone, self.host, self.preset)))
+
+    @property
     def seeds(self) -> range:
         return range(self.first_seed, self.first_seed + self.pairs)
 
     @property
     def selection_seeds(self) -> range:
         """Pairs that only choose the validated multiple, if any rule asks for it."""
-        wanted = self.selection_pairs if VALIDATED in self.coefficient_rule else 0
+        wanted = self.selection_pairs * (VALIDATED in self.coefficient_rule)
         return range(FIRST_SELECTION_SEED, FIRST_SELECTION_SEED + wanted)
 
     @property
@@ -198,49 +200,25 @@ class Study(BaseModel):
     @property
     def sample(self) -> int:
         """How many facts of a snapshot its runs rank at most; 0: all of them."""
-        run = self.config(self.stream[0], self.backbone[0], self.host[0], self.preset[0], NONE, 0)
-        return run.evaluation.sample
+        return self.config(self.groups[0], NONE, 0).evaluation.sample
 
     def check_settings(self) -> None:
         """Whatever is wrong with a run's settings is said before the first run."""
-        for backbone in self.backbone:
-            for host in self.host:
-                for preset in self.preset:
-                    for method in self.methods:
-                        self.config(self.stream[0], backbone, host, preset, method, 0)
+        for group in self.groups:
+            for method in self.methods if group.stream == self.stream[0] else ():
+                self.config(group, method, 0)
 
     def config(
-        self,
-        stream: str,
-        backbone: str,
-        host: str,
-        preset: str,
-        method: str,
-        seed: int,
-        *,
-        coefficient: float | None = None,
-        coefficient_from: int = 1,
+        self, group: Group, method: str, seed: int, coefficient: float | None = None, begins: int = 1
     ) -> Config:
         """The settings of one run, judged on test facts."""
         evaluation = self.settings.get("evaluation", {})
         if not isinstance(evaluation, dict):
             raise ConfigError("evaluation is a group of settings", remedy="Set e.g. evaluation.sides")
-        evaluation = {**evaluation, "split": ["test"]}
-        return Config.gather(
-            flags={
-                **self.settings,
-                "stream": stream,
-                "backbone": backbone,
-                "host": host,
-                "preset": preset,
-                "method": method,
-                "seed": seed,
-                "evaluation": evaluation,
-                "coefficient": coefficient,
-                "coefficient_from": coefficient_from,
-            },
-            sets=self.sets,
-        )
+        flags = {**self.settings, **asdict(group), "method": method, "seed": seed}
+        flags |= {"evaluation": {**evaluation, "split": ["test"]}}
+        flags |= {"coefficient": coefficient, "coefficient_from": begins}
+        return Config.gather(flags=flags, sets=self.sets)
 
     def to_yaml(self) -> str:
         return to_yaml(self.model_dump(mode="json"))

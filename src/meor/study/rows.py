@@ -1,25 +1,27 @@
-"""`runs.parquet`: one row a run, full precision, readable without our code."""
+"""`runs.parquet`: one row per run, full precision, readable without our code."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, astuple, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from meor.errors import StudyError
-from meor.methods import current_name
-from meor.storage.parquet import UNREADABLE, read_table, table_bytes
+from meor.evaluation.endpoints import MARK, MEANING
+from meor.methods import current_name, is_penalized, method_label
+from meor.storage.parquet import UNREADABLE, column, read_table, table_bytes
 from meor.study.results import AGAIN, Results
 
 RUNS = "runs.parquet"
 UNREGULARIZED = "none"
 """The coefficient rule of methods that have no coefficient: their one run serves every rule."""
 
-ENDPOINTS = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
+ENDPOINTS = tuple(MEANING)
 IDENTITY_TOLERANCE = 1e-12
 
 
@@ -103,19 +105,20 @@ _SCHEMA = pa.schema(
 )
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """All rows at once, in the order given: equal rows make equal bytes. Listed in the study's manifest."""
-    Results(path.parent).replace({path.name: rows_file(rows)})
-
-
 def rows_file(rows: Iterable[Row]) -> bytes:
     """The bytes of `runs.parquet`."""
     checked = list(rows)
     for row in checked:
         check_identity(row)
-    columns = list(zip(*(astuple(row) for row in checked), strict=True)) or [()] * len(_SCHEMA)
-    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+    arrays = [_column([getattr(row, field.name) for row in checked], field.type) for field in _SCHEMA]
     return table_bytes(pa.Table.from_arrays(arrays, schema=_SCHEMA))
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    missing = np.array([value is None for value in values], dtype=bool)
+    if kind == pa.string():
+        return column([value or "" for value in values], missing)
+    return column(np.array([value or 0 for value in values], dtype=kind.to_pandas_dtype()), missing)
 
 
 def row_of(values: Mapping[str, Any]) -> Row:
@@ -179,3 +182,42 @@ def select(
             raise StudyError(f"pair {row.pair} of {method} stands twice in {group}. Make {RUNS} again.")
         found[row.pair] = row
     return found
+
+
+def partial_endpoints(rows: Iterable[Row]) -> dict[Group, dict[str, str]]:
+    """By group: the endpoints that are means over some of their cells, each with `4 of 6`."""
+    found: dict[Group, dict[str, str]] = {}
+    for row in rows:
+        for name in ENDPOINTS:
+            if row.is_partial(name):
+                found.setdefault(row.group, {})[name] = row.cells_of(name)
+    return found
+
+
+def footnote(found: Mapping[Group, Mapping[str, str]]) -> str:
+    """The sentence that belongs to every mark; empty where nothing is marked."""
+    told = [
+        f"{group}: {', '.join(f'{name} {cells}' for name, cells in named.items())}"
+        for group, named in found.items()
+    ]
+    return f"{MARK} over the cells that exist ({'; '.join(told)}); the others hold no query." if told else ""
+
+
+def control_notes(
+    rows: Sequence[Row], groups: Iterable[Group], rule: str, methods: Iterable[str]
+) -> tuple[str, ...]:
+    """A sentence for each method and group where a penalty was multiplied with 0 in some or all runs.
+
+    They equal the host without a penalty: whoever reads a table must not take it for control.
+    """
+    found, penalized = [], [name for name in methods if is_penalized(name)]
+    for group in groups:
+        for method in penalized:
+            runs = select(rows, group, method, rule).values()
+            idle = sum(row.coefficient == 0.0 for row in runs)
+            if idle:
+                found.append(
+                    f"{method_label(method)} in {group} ({rule}): nothing was controlled in {idle} of "
+                    f"{len(runs)} pairs: these runs equal the host without a penalty."
+                )
+    return tuple(found)

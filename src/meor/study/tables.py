@@ -1,77 +1,96 @@
-"""Every table of a study: the paper's, the boundary diagnostic and the frontier."""
+"""Every table of a study: the paper's, the boundary diagnostic, the frontier; and `effects.csv`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from meor.evaluation.endpoints import MARK
 from meor.methods import method_label
 from meor.methods.coefficient import ENOUGH, RECORDS
 from meor.stream.occurrence import sample_note
 from meor.study.coefficient import KeptBalance
+from meor.study.effects import PairedComparison, adjusted
 from meor.study.frontier import at_equal_acquisition, frontier_points
 from meor.study.paired_tables import (
+    PAIRS,
     SOURCE,
     UNADJUSTED,
+    WTL,
+    Line,
     ablation_table,
     absolute_table,
+    comparisons,
     effects_table,
     file_name,
     head_method,
-    is_stream,
+    texts,
     transfer_table,
 )
-from meor.study.pairing import groups
-from meor.study.paper import paper_tables
-from meor.study.partial import marked
+from meor.study.paper import is_stream, paper_tables
 from meor.study.plan import Study
-from meor.study.rows import Group, Row
-from meor.study.table import OURS, PAPER, Kind, StudyTable, Value
+from meor.study.results import Results
+from meor.study.rows import Group, Row, footnote, partial_endpoints
+from meor.study.table import OURS, PAPER, Column, Table, Value, csv_of
+
+EFFECTS_FILE = "effects.csv"
+EFFECTS_COLUMNS = (
+    *("stream", "backbone", "host", "preset", "rule", "method", "comparator", "endpoint", "pairs"),
+    *("mean", "lower", "low", "high", "bca_low", "bca_high", "p_value", "wins", "ties", "losses"),
+    *("preserved", "active_share", "comparator_active_share", "holm_p", "cells"),
+)
 
 
 def study_tables(
     plan: Study, rows: Sequence[Row], balances: Sequence[KeptBalance] = (), *, holm: bool = False
-) -> list[StudyTable]:
+) -> list[Table]:
     """Every table the plan asks for, for each group and coefficient rule. Missing runs leave rows
     out, and a table without a row of ours stays away."""
-    found: list[StudyTable] = []
+    found: list[Table] = []
     for rule in plan.coefficient_rule:
         found += _of_rule(plan, rows, rule, holm)
     if "frontier" in plan.tables:
-        for group in groups(plan):
-            mine = [row for row in rows if row.group == group]
+        for group in plan.groups:
             made = frontier_table(plan, rows, group), equal_table(plan, rows, group)
-            found += [marked(table, mine) for table in made]
-    found = [_with_sample(table, plan.sample) for table in found]
+            found += [_marked(table, rows, [group]) for table in made]
+    if note := sample_note(plan.sample):
+        found = [replace(table, notes=(*table.notes, note)) for table in found]
     if "boundary" in plan.tables:  # it counts records, which are not sampled
         found.append(boundary_table(plan, balances))
     return [table for table in found if table.has_ours]
 
 
-def _with_sample(table: StudyTable, sample: int) -> StudyTable:
-    return replace(table, notes=(*table.notes, sample_note(sample))) if sample_note(sample) else table
-
-
-def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool) -> list[StudyTable]:
-    found: list[StudyTable] = []
-    for group in groups(plan):
-        mine = [row for row in rows if row.group == group]
+def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool) -> Iterator[Table]:
+    for group in plan.groups:
         if "absolute" in plan.tables:
-            found.append(marked(absolute_table(plan, rows, group, rule), mine))
+            yield _marked(absolute_table(plan, rows, group, rule), rows, [group])
         if "effects" in plan.tables:
-            found.append(marked(effects_table(plan, rows, group, rule, holm=holm), mine))
+            yield _marked(effects_table(plan, rows, group, rule, holm=holm), rows, [group])
         if "ablation" in plan.tables:
-            found.append(marked(ablation_table(plan, rows, group, rule, holm=holm), mine))
+            yield _marked(ablation_table(plan, rows, group, rule, holm=holm), rows, [group])
     if "transfer" in plan.tables:
         for preset in plan.preset:
-            there = [row for row in rows if row.preset == preset]
-            found.append(marked(transfer_table(plan, rows, preset, rule, holm=holm), there))
-    return found
+            there = [group for group in plan.groups if group.preset == preset]
+            yield _marked(transfer_table(plan, rows, preset, rule, holm=holm), rows, there)
 
 
-def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> StudyTable:
+def _marked(table: Table, rows: Iterable[Row], among: Sequence[Group]) -> Table:
+    """A mark at each column of an endpoint that is a mean over some of its cells, and the footnote to it."""
+    found = partial_endpoints(row for row in rows if row.group in among)
+    names = {name for named in found.values() for name in named}
+    if not names:
+        return table
+    columns = tuple(
+        replace(each, title=f"{each.title}{MARK}") if any(name in each.title for name in names) else each
+        for each in table.columns
+    )
+    return replace(table, columns=columns, notes=(*table.notes, footnote(found)))
+
+
+def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> Table:
     """The paper's diagnostic: active records among those that fix the coefficient, pair by pair."""
-    lines: list[tuple[Value, ...]] = [
+    lines: list[Line] = [
         (f"{kept.group}, pair {kept.pair}", OURS, method_label(kept.method), found.update, found.active,
          found.records, found.coefficient, found.host_norm, found.penalty_norm)
         for kept in balances
@@ -83,19 +102,23 @@ def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> StudyTable:
             (str(printed.stream), PAPER, method_label(method), None, *cells, None, None, None)
             for method, cells in printed.rows.items()
         ]
-    columns: dict[str, Kind] = {"Where": "text", "source": "text", "Method": "text"}
-    columns |= {"update": "count", "active": "count", "records": "count"}
-    columns |= dict.fromkeys(("balanced coefficient", "host gradient", "penalty gradient"), "coefficient")
+    counts = (Column(title, "count") for title in ("update", "active", "records"))
+    weights = ("balanced coefficient", "host gradient", "penalty gradient")
     note = (
         f"Counted over at most {RECORDS:,} addressed eligible records, at the end of an update trained as "
         f"the host alone: the first one with {ENOUGH} active, or else the one with most. The paper counts 64."
     )
-    title = "Active records where coefficients are balanced"
-    return StudyTable("boundary", title, columns, tuple(lines), (note, SOURCE))
+    return Table(
+        "Active records where coefficients are balanced",
+        (*texts("Where", "source", "Method"), *counts, *(Column(title, "coefficient") for title in weights)),
+        tuple(lines),
+        (note, SOURCE),
+        "boundary",
+    )
 
 
-def frontier_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable:
-    lines: list[tuple[Value, ...]] = []
+def frontier_table(plan: Study, rows: Sequence[Row], group: Group) -> Table:
+    lines: list[Line] = []
     for method in plan.penalized:
         for point in frontier_points(rows, group, method):
             ends: list[Value] = []
@@ -104,22 +127,24 @@ def frontier_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable
                 ends += [found.mean, *((interval.low, interval.high) if interval else (None, None))]
             place = (point.multiple, point.coefficient)
             lines.append((method_label(method), OURS, *place, *ends, len(point.pairs)))
-    columns: dict[str, Kind] = {"Method": "text", "source": "text", "multiple": "multiple"}
-    columns |= {"coefficient": "coefficient"}
-    columns |= dict.fromkeys(("H_cur", "low", "high", "A_TN", "A_TN low", "A_TN high"), "level")
-    columns |= {"pairs": "count"}
+    weight = (Column("multiple", "multiple"), Column("coefficient", "coefficient"))
+    levels = ("H_cur", "low", "high", "A_TN", "A_TN low", "A_TN high")
     note = (
         "Multiples of the balanced coefficient; 0 is the host alone. Intervals are two-sided 95 % Student t, "
         "not adjusted for their number."
     )
-    return StudyTable(
-        file_name("frontier", group, "balance"), f"Frontier: {group}", columns, tuple(lines), (note,)
+    return Table(
+        f"Frontier: {group}",
+        (*texts("Method", "source"), *weight, *(Column(title, "level") for title in levels), PAIRS),
+        tuple(lines),
+        (note,),
+        file_name("frontier", group, "balance"),
     )
 
 
-def equal_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable:
+def equal_table(plan: Study, rows: Sequence[Row], group: Group) -> Table:
     head = head_method(plan.methods)
-    lines: list[tuple[Value, ...]] = []
+    lines: list[Line] = []
     for comparator in plan.penalized:
         if head is None or comparator == head:
             continue
@@ -129,13 +154,46 @@ def equal_table(plan: Study, rows: Sequence[Row], group: Group) -> StudyTable:
                 (method_label(comparator), OURS, each.offset, found.mean, found.lower, found.interval.low,
                  found.interval.high, found.wtl, len(each.pairs))
             )  # fmt: skip
-    columns: dict[str, Kind] = {"Comparator": "text", "source": "text", "A_TN minus host alone": "offset"}
-    columns |= {"ΔH_cur": "effect", "LB": "bound", "low": "bound", "high": "bound"}
-    columns |= {"W/T/L": "count", "pairs": "count"}
+    offset, ends = Column("A_TN minus host alone", "offset"), ("LB", "low", "high")
+    effect = (Column("ΔH_cur", "effect"), *(Column(title, "bound") for title in ends))
     note = (
         f"{method_label(head or '')} minus comparator where both have the same A_TN: each method at its best "
         "coefficient that reaches it, linear between the points of a pair's grid, which begins at the host "
         "alone."
     )
-    name = file_name("equal", group, "balance")
-    return StudyTable(name, f"H_cur at equal A_TN: {group}", columns, tuple(lines), (note, UNADJUSTED))
+    return Table(
+        f"H_cur at equal A_TN: {group}",
+        (*texts("Comparator", "source"), offset, *effect, WTL, PAIRS),
+        tuple(lines),
+        (note, UNADJUSTED),
+        file_name("equal", group, "balance"),
+    )
+
+
+def write_effects(folder: Path, plan: Study, rows: Sequence[Row], *, holm: bool = False) -> None:
+    """Every paired effect at full precision, one per line; tables print its numbers.
+
+    Rewritten whenever the study goes on. A family of Holm's is one group and rule, its H_cur effects.
+    """
+    lines: list[tuple[object, ...]] = []
+    for group in plan.groups:
+        for rule in plan.coefficient_rule:
+            family = comparisons(plan, rows, group, rule)
+            p_values = adjusted(family) if holm else [None] * len(family)
+            for each, holm_p in zip(family, p_values, strict=True):
+                lines += _effects_lines(each, holm_p)
+    Results(folder).replace({EFFECTS_FILE: csv_of(EFFECTS_COLUMNS, lines).encode()})
+
+
+def _effects_lines(each: PairedComparison, holm_p: float | None) -> Iterator[tuple[object, ...]]:
+    group = each.group
+    place = (group.stream, group.backbone, group.host, group.preset, each.coefficient_rule)
+    shares = each.active_share, each.comparator_active_share
+    for name, found in each.effects.items():
+        ends = (found.interval.low, found.interval.high, found.bca.low, found.bca.high)
+        counts = (found.wins, found.ties, found.losses, "yes" if found.preserved else "no")
+        bounds = (found.mean, found.lower, *ends, found.p_value)
+        over = "existing" if found.partial else "all"
+        compared = (each.method, each.comparator, name, len(each.pairs))
+        last = holm_p if name == "H_cur" else None
+        yield (*place, *compared, *bounds, *counts, *shares, last, over)

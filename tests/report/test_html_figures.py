@@ -10,9 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from meor.cli import app
-from meor.report.figure_files import drawing_style, standalone, write_figures
 from meor.report.figures import ForestGroup, ForestRow, figure, forest
-from meor.report.gather import page_of
+from meor.report.html import drawing_style, page_of, standalone, write_figures
 from meor.report.page import Figure
 
 HOSTILE = '"><script>alert(1)</script>&'

@@ -14,16 +14,16 @@ import pytest
 from tests.study.tiny_study import tiny_plan
 
 from meor.errors import MemoryBudgetError
-from meor.study import worker
-from meor.study.cell import Outcome, Task
-from meor.study.pairing import alone_cells
+from meor.study import execute as worker
+from meor.study.cell import Means, Outcome, Task
+from meor.study.cells import alone_cells
 
 PATIENCE = 120.0  # for something to begin on busy cores
 SOON = 15.0  # for something to end
 
 ORPHAN = """
 import os, time
-import meor.study.worker as worker
+import meor.study.execute as worker
 {without}
 worker.end_with(os.getppid())
 print(os.getpid(), flush=True)
@@ -153,5 +153,5 @@ def test_a_cell_reads_within_the_memory_of_its_study(tmp_path: Path, monkeypatch
     monkeypatch.setattr(worker, "run_cell", reading)
     plan = tiny_plan(tmp_path)
     with pytest.raises(MemoryBudgetError, match="--memory"):
-        worker.make_cell(Task(plan, alone_cells(plan)[0], tmp_path, memory=10_000))
+        worker.make_cell(Task(plan, alone_cells(plan)[0], tmp_path, Means(memory=10_000)))
     assert worker.make_cell(Task(plan, alone_cells(plan)[0], tmp_path)).failure == "read"

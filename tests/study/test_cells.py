@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from meor.study.pairing import Cell, alone_cells, groups, method_cells, selection_cells, validated_cells
+from meor.study.cells import StudyCell, alone_cells, method_cells, selection_cells, validated_cells
 from meor.study.plan import Study
+from meor.study.rows import Group
 
 PLAN = Study.resolve(
     {
@@ -18,7 +19,7 @@ PLAN = Study.resolve(
 
 def test_the_host_alone_comes_once_per_pair_and_selection_pairs_are_judged_on_validation() -> None:
     cells = alone_cells(PLAN)
-    assert [(cell.stream, cell.seed, cell.split) for cell in cells] == [
+    assert [(cell.group.stream, cell.seed, cell.split) for cell in cells] == [
         ("world", 0, "test"),
         ("world", 1, "test"),
         ("world", 1_000_000, "valid"),
@@ -29,7 +30,7 @@ def test_the_host_alone_comes_once_per_pair_and_selection_pairs_are_judged_on_va
 
 
 def test_methods_have_a_run_for_each_rule_that_needs_no_choice() -> None:
-    here = [cell for cell in method_cells(PLAN) if cell.stream == "world" and cell.seed == 0]
+    here = [cell for cell in method_cells(PLAN) if cell.group.stream == "world" and cell.seed == 0]
     assert [(cell.method, cell.multiple, cell.coefficient) for cell in here] == [
         ("calibration", None, None),
         ("mmr", 1.0, None),
@@ -50,7 +51,7 @@ def test_selection_tries_multiples_through_300_on_validation_facts_alone() -> No
 
 
 def test_a_validated_multiple_of_one_is_the_balanced_run_itself() -> None:
-    chosen = {(group, method): 1.0 for group in groups(PLAN) for method in PLAN.penalized}
+    chosen = {(group, method): 1.0 for group in PLAN.groups for method in PLAN.penalized}
     assert set(validated_cells(PLAN, chosen)) <= set(method_cells(PLAN))
     chosen = dict.fromkeys(chosen, 30.0)
     assert not set(validated_cells(PLAN, chosen)) & set(method_cells(PLAN))
@@ -61,5 +62,5 @@ def test_a_validated_multiple_of_one_is_the_balanced_run_itself() -> None:
 def test_no_two_cells_have_one_folder() -> None:
     cells = {*alone_cells(PLAN), *method_cells(PLAN), *selection_cells(PLAN)}
     assert len({cell.name for cell in cells}) == len(cells)
-    odd = Cell("/a/../b c", "complex", "replay", "paper", 0, "meor", 3.0)
+    odd = StudyCell(Group("/a/../b c", "complex", "replay", "paper"), 0, "meor", 3.0)
     assert odd.name == "b-c-replay-complex-paper/pair-0/meor-x3"

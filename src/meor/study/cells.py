@@ -1,0 +1,153 @@
+"""The cells of a study: which runs it needs, and which of them are rows of which rule, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from meor.methods import METHODS, NONE, former_name, is_penalized
+from meor.methods.coefficient import ALWAYS, MULTIPLES
+from meor.run.config import Config
+from meor.study.plan import BALANCE, VALIDATED, Study, folder_name
+from meor.study.rows import UNREGULARIZED, Group, Row
+
+TEST, VALID = "test", "valid"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StudyCell:
+    """One run of a study. Rules that end in the same coefficient share one cell."""
+
+    group: Group
+    seed: int
+    method: str
+    multiple: float | None = None  # of the balanced coefficient; None without a coefficient
+    coefficient: float | None = None  # a given number instead
+    split: str = TEST
+
+    @property
+    def name(self) -> str:
+        """A path below the study's folder of runs, and what a person is told when it fails."""
+        weight = "" if self.multiple in (None, 1.0) else f"-x{self.multiple:g}"
+        if self.coefficient is not None:
+            weight = f"-c{self.coefficient!r}"
+        ending = "" if self.split == TEST else f"-{self.split}"
+        group = self.group
+        folder = f"{folder_name(group.stream)}-{group.host}-{group.backbone}-{group.preset}"
+        return f"{folder}/pair-{self.seed}/{self.method}{weight}{ending}"
+
+    @property
+    def former_name(self) -> str:
+        """The same path as earlier versions named it: their studies go on where they stopped."""
+        return replace(self, method=former_name(self.method)).name
+
+    @property
+    def alone(self) -> StudyCell:
+        """The host alone: the run of the pair that the others start from."""
+        return replace(self, method=NONE, multiple=None, coefficient=None)
+
+    def config(self, plan: Study, coefficient: float | None = None, begins: int = 1) -> Config:
+        config = plan.config(self.group, self.method, self.seed, coefficient, begins)
+        return config.for_selection() if self.split == VALID else config
+
+
+def alone_cells(plan: Study) -> list[StudyCell]:
+    """What everything else starts from: the host alone in each pair, pairs for selection included."""
+    found = []
+    for group in plan.groups:
+        found += [StudyCell(group, seed, NONE) for seed in plan.seeds]
+        found += [StudyCell(group, seed, NONE, split=VALID) for seed in plan.selection_seeds]
+    return found
+
+
+def method_cells(plan: Study) -> list[StudyCell]:
+    """Every other run whose coefficient needs no choice."""
+    found = []
+    for group in plan.groups:
+        for seed in plan.seeds:
+            for method in plan.methods:
+                if METHODS[method].kind == "transform":
+                    found.append(StudyCell(group, seed, method))
+                elif is_penalized(method):
+                    found += _weighted(plan, StudyCell(group, seed, method))
+    return found
+
+
+def selection_cells(plan: Study, multiples: Sequence[float] = MULTIPLES[:ALWAYS]) -> list[StudyCell]:
+    """Runs on pairs outside the study, judged on validation facts only (decision 34)."""
+    return [
+        cell
+        for group in plan.groups
+        for method in plan.penalized
+        for multiple in multiples
+        for cell in trial_cells(plan, group, method, multiple)
+    ]
+
+
+def trial_cells(plan: Study, group: Group, method: str, multiple: float) -> list[StudyCell]:
+    """One multiple of a method, on every pair that chooses."""
+    return [
+        replace(StudyCell(group, seed, method), multiple=multiple, split=VALID)
+        for seed in plan.selection_seeds
+    ]
+
+
+def validated_cells(plan: Study, chosen: dict[tuple[Group, str], float]) -> list[StudyCell]:
+    """The runs of the validated rule: each method with the multiple that was chosen for it."""
+    if VALIDATED not in plan.coefficient_rule:
+        return []
+    return [
+        _validated(StudyCell(group, seed, method), chosen[group, method])
+        for group in plan.groups
+        for seed in plan.seeds
+        for method in plan.penalized
+        if (group, method) in chosen
+    ]
+
+
+def _validated(cell: StudyCell, multiple: float) -> StudyCell:
+    """A multiple of 0 says that no coefficient kept newcomers: the run is the host with a penalty unused."""
+    return replace(cell, coefficient=0.0) if multiple == 0.0 else replace(cell, multiple=multiple)
+
+
+def _weighted(plan: Study, cell: StudyCell) -> Iterator[StudyCell]:
+    for rule in plan.coefficient_rule:
+        if rule == BALANCE:
+            yield from (replace(cell, multiple=multiple) for multiple in plan.multiples)
+        elif rule != VALIDATED:
+            yield replace(cell, coefficient=float(rule))
+
+
+def rows_of_the_study(
+    plan: Study, made: Mapping[StudyCell, Row], validated: Sequence[StudyCell]
+) -> tuple[Row, ...]:
+    """Rows in the order of the plan; a run that serves two rules has a row under each."""
+    found = [
+        (_place(plan, cell, row), row)
+        for cell, row in made.items()
+        if cell.split != VALID and (not is_penalized(cell.method) or _was_asked_for(plan, cell))
+    ]
+    for cell in validated:
+        if cell in made:
+            row = replace(made[cell], coefficient_rule=VALIDATED, multiple=cell.multiple or 0.0)
+            found.append((_place(plan, cell, row), row))
+    return tuple(row for _, row in sorted(found, key=lambda each: each[0]))
+
+
+def _was_asked_for(plan: Study, cell: StudyCell) -> bool:
+    """Not a run that exists only because the validated rule chose its multiple."""
+    if cell.coefficient is not None:
+        return repr(cell.coefficient) in plan.coefficient_rule
+    return BALANCE in plan.coefficient_rule and cell.multiple in plan.multiples
+
+
+def _place(plan: Study, cell: StudyCell, row: Row) -> tuple[int, int, int, int, float]:
+    rules = (UNREGULARIZED, *plan.coefficient_rule)
+    methods: tuple[str, ...] = plan.methods
+    return (
+        plan.groups.index(cell.group),
+        cell.seed,
+        rules.index(row.coefficient_rule),
+        methods.index(cell.method),
+        row.multiple or 0.0,
+    )
