@@ -11,9 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 import meor
+from meor.compiled import on_first_compile
 
 SOURCE = Path(meor.__file__).parent
 DROP, MAY_WRITE_ANYWHERE = 24, 1  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
@@ -116,3 +118,13 @@ def test_every_kernel_goes_through_here():
     direct = re.compile(r"from numba import .*\bn?jit\b|numba\.n?jit|nb\.n?jit")
     using = [file.name for file in SOURCE.rglob("*.py") if direct.search(file.read_text(encoding="utf-8"))]
     assert using == ["compiled.py"]
+
+
+def test_compiling_is_said_once_and_loading_is_not() -> None:
+    said: list[str] = []
+    on_first_compile(lambda: said.append("compiling"))
+
+    twice = numba.njit(lambda x: 2 * x)
+    assert said == []
+    assert (twice(2), twice(2.0)) == (4, 4.0)
+    assert said == ["compiling"]

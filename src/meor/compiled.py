@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numba
+from numba.core import event
 
 FAST: Final = {"reassoc", "contract", "nsz"}
 """Sums may be vectorised (reassociated) and fused, but NaN and infinity keep their meaning."""
@@ -47,6 +48,24 @@ def kernel(function: Callable[..., Any]) -> Any:
 def fast_kernel(function: Callable[..., Any]) -> Any:
     """`kernel` whose sums LLVM may reorder to use vector instructions."""
     return _compiled(function, {"cache": True, "nogil": True, "fastmath": FAST})
+
+
+class _Once(event.Listener):  # type: ignore[misc]
+    def __init__(self, say: Callable[[], None]) -> None:
+        self.say: Callable[[], None] | None = say
+
+    def on_start(self, event: Any) -> None:
+        if self.say is not None:
+            say, self.say = self.say, None
+            say()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+def on_first_compile(say: Callable[[], None]) -> None:
+    """Be told once, when a kernel is about to be compiled: code that was kept is only loaded."""
+    event.register("numba:compile", _Once(say))  # type: ignore[no-untyped-call]
 
 
 def _compiled(function: Any, options: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from meor.compiled import on_first_compile
 from meor.escape import terminal
 from meor.methods import NONE
 from meor.run.trainer import Watcher
@@ -64,6 +65,7 @@ class Bar(Quiet):
 
     def __enter__(self) -> Self:
         self._progress.start()
+        on_first_compile(lambda: self.line("compiling (once per machine)", style="dim"))
         return self
 
     def __exit__(self, *_: object) -> None:

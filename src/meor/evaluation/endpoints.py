@@ -20,8 +20,7 @@ from meor.errors import EmptyCellError, NonFiniteError
 from meor.evaluation.rank import RankArray, Ranks
 from meor.typing import SIDES, Role, Side
 
-MRR = "mrr"
-HITS = (1, 3, 10)
+MRR, HITS = "mrr", (1, 3, 10)
 METRICS = (MRR, *(f"hits@{k}" for k in HITS))
 
 DISPLACEMENT = "D_MCI"
@@ -34,14 +33,11 @@ QUANTITIES: dict[str, tuple[Role, str]] = {
     "settled_old": (Role.SETTLED, "old"),
 }
 """Endpoint -> the role it is about and the universe it ranks in."""
-
 ENDPOINTS = ("H_cur", "H_old", DISPLACEMENT, "A_TN", "A_QN", "settled_cur", "settled_old")
 
 CellKey = tuple[int, Side]
-Cells = Sequence[tuple[int, Side | str]]
-"""Declared cells; a side may be given by its name."""
-Content = Mapping[str, Any]
-"""An endpoint as endpoints.json holds it."""
+Cells = Sequence[tuple[int, Side | str]]  # declared cells; a side may be given by its name
+Content = Mapping[str, Any]  # an endpoint as endpoints.json holds it
 
 MEANING = {
     "H_cur": "mean reciprocal rank of old facts among all entities",
@@ -53,7 +49,6 @@ MEANING = {
 """The endpoints that people are shown, in their order, with the words for each."""
 
 MARK = "†"
-
 MEAN_OVER_EXISTING, EMPTY_CELLS = "mean_over_existing_cells", "empty_cells"
 """Beside the null of an undefined endpoint in endpoints.json, where at least one cell holds a query."""
 

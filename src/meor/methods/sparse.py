@@ -139,14 +139,12 @@ def sparse_penalty(
 
     `beside` another loss of the same rows: its dense gradient is completed by `join_pending`, in place.
     """
-    rows = entity.trained
-    row_NW = rows.detach().numpy()
-    tiles = Tiles.of(row_NW, frozen.scoring, comparison.settings.memory, frozen.scratch)
-    size = max(1, comparison.settings.memory // (24 * max(comparison.cohort.n_new, 1)))
+    rows, memory = entity.trained, comparison.settings.memory
+    tiles = Tiles.of(rows.detach().numpy(), frozen.scoring, memory, frozen.scratch)
+    size = max(1, memory // (24 * max(comparison.cohort.n_new, 1)))
     if tiles.clumps is not None:
         size = len(index)  # each search reads every row once, so all queries are asked together
-    parts: list[tuple[Ids, Pressed, Floats]] = []
-    total = 0.0
+    parts, total = list[tuple[Ids, Pressed, Floats]](), 0.0
     for begin in range(0, len(index), size):
         part = index[begin : begin + size]
         pressed = sparse_pressures(comparison, frozen, tiles, part)

@@ -8,7 +8,6 @@ writing an update and listing it makes that update again, to the same bytes.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -49,7 +48,7 @@ from meor.storage.disk import (
     explained,
     sha256_of,
 )
-from meor.storage.json_file import to_json
+from meor.storage.json_file import drop_half_line, to_json
 from meor.stream.snapshot import Stream
 
 
@@ -104,7 +103,7 @@ class RunFolder:
             lock.release()
             raise
         folder = cls(path, manifest, lock, disk or Disk())
-        folder._mend_log()
+        drop_half_line(path / LOG)  # a process that was killed while it wrote a line leaves half of one
         return folder
 
     def release(self) -> None:
@@ -178,17 +177,6 @@ class RunFolder:
         manifest = {**self.manifest, **changes}
         commit_file(self.disk, self.path / MANIFEST, to_json(manifest))
         self.manifest = manifest
-
-    def _mend_log(self) -> None:
-        """A process that was killed while it wrote a line leaves half of one."""
-        path = self.path / LOG
-        if not path.exists():
-            return
-        data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            with explained(path):
-                os.truncate(path, whole)
 
 
 def _begun(

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from meor.errors import RunError, StudyError
+from meor.storage.disk import explained
 
 REMOVE_AND_REPEAT = "Remove it and repeat the command that made it, or put it back as it was."
 LARGEST = 16 << 20
@@ -65,3 +67,13 @@ def read_sealed(path: Path) -> dict[str, Any]:
     if data != sealed(content):
         raise StudyError(f"{path} does not have the sha256 it states: it was changed or is damaged.")
     return content
+
+
+def drop_half_line(path: Path) -> None:
+    """Cut a file of lines after its last whole one, where it was left in the middle of writing the next."""
+    if path.exists():
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            with explained(path):
+                os.truncate(path, whole)

@@ -71,10 +71,8 @@ def _rule(value: Any) -> Any:
 def _name(value: str) -> str:
     """The study's name is that of a folder."""
     if not re.fullmatch(r"[\w.-]{1,80}", value):
-        raise ValueError(
-            f"{value!r} is no name of a folder: write letters, digits, dots, hyphens and underscores, "
-            "no space, at most 80"
-        )
+        allowed = "letters, digits, dots, hyphens and underscores, no space, at most 80"
+        raise ValueError(f"{value!r} is no name of a folder: write {allowed}")
     return value
 
 

@@ -93,17 +93,9 @@ class _FusedLinkLoss(torch.autograd.Function):
         batch: Batch,
     ) -> Tensor:
         entity_gradient, relation_gradient = torch.empty_like(entity_rows), torch.empty_like(relation_rows)
-        loss = _fused_link_loss(
-            backbone.fused_form or 0,
-            GAMMA,
-            entity.data.numpy(),
-            relation.data.numpy(),
-            np.ascontiguousarray(batch.fact),
-            batch.negative,
-            batch.replaced,
-            entity_gradient.numpy(),
-            relation_gradient.numpy(),
-        )
+        gradients = entity_gradient.numpy(), relation_gradient.numpy()
+        tables = entity.data.numpy(), relation.data.numpy()
+        loss = _fused_link_loss(backbone.fused_form or 0, *tables, batch, *gradients)
         context.gradients = entity_gradient, relation_gradient
         return entity_rows.new_tensor(loss)
 
@@ -151,12 +143,9 @@ def _workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any])
 
 def _fused_link_loss(
     form: int,
-    gamma: float,
     entity: Array,
     relation: Array,
-    fact: Array,
-    negative: Array,
-    replaced: Array,
+    batch: Batch,
     entity_gradient: Array,
     relation_gradient: Array,
 ) -> float:
@@ -164,13 +153,14 @@ def _fused_link_loss(
 
     A gradient's rows belong to the last rows of its table: those before are frozen.
     """
+    fact, negative, replaced = np.ascontiguousarray(batch.fact), batch.negative, batch.replaced
     n_facts, n_negatives = negative.shape
     space = _workspace(n_facts, entity.shape[1], n_negatives, entity.dtype)
     share(
         sweep_facts,
         n_facts,
         form,
-        gamma,
+        GAMMA,
         entity,
         relation,
         fact,
