@@ -4,7 +4,7 @@ One step's slice of a replay buffer (93 facts, both directions) against N newcom
 forward and backward. Up to 11,632 newcomers the rows are those that ENTITY's own updates learned (preset
 practical, seed 0); above that they are drawn from these with replacement, plus seeded noise of a tenth of
 their standard deviation. Each size is measured with and without pruning (`search.clumps`). Rows may move
-at every step, so a step measures every row anew; what is made once an update (references, and which rows
+at every step, so a step measures every row anew; what is made once per update (references, and which rows
 make a clump) is timed apart.
 """
 
@@ -186,7 +186,7 @@ def draw(rows: list[dict[str, float]]) -> None:
         [row["construction"] for row in rows],
         linestyle="--",
         color="grey",
-        label="references, once an update",
+        label="references, once per update",
     )
     axes.set_xlabel("newcomers admitted")
     axes.set_ylabel("seconds")

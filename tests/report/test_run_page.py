@@ -157,7 +157,7 @@ def test_a_sampled_run_says_so(run_folder: Path, tmp_path: Path) -> None:
     (folder / "config.yaml").write_text(content.replace("evaluation:\n", "evaluation:\n  sample: 70\n"))
     relist(folder, "config.yaml")
     text = render(page_of(folder))
-    assert text.count("at most 70 facts a snapshot") == 2
+    assert text.count("at most 70 facts per snapshot") == 2
     assert "--set evaluation.sample=70" in text
 
 

@@ -228,7 +228,7 @@ def test_a_sampled_study_says_so_under_its_tables_and_where_it_says_how_it_was_m
     page = page_of(tmp_path)
     shown = [*tables(page, "endpoints"), *tables(page, "effects"), *tables(page, "frontier")]
     assert len(shown) > 3
-    assert all("at most 5,000 facts a snapshot" in table.note for table in shown)
+    assert all("at most 5,000 facts per snapshot" in table.note for table in shown)
     made = next(section for section in page.sections if section.id == "made")
     assert any(isinstance(block, Prose) and "evaluation.sample" in block.text for block in made.blocks)
     Results(tmp_path).replace({"study.yaml": None})

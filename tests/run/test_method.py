@@ -129,7 +129,7 @@ def test_a_sampled_run_has_the_ranks_of_the_whole_run_on_its_facts(
     full, some = whole(*sets), whole(*sets, "evaluation.sample=4")
     for update in (1, 2):
         expected, found = (_rows(run, update) for run in (full, some))
-        assert len(found) == 2 * 4 * (update + 1) < len(expected)  # both sides, 4 facts a snapshot
+        assert len(found) == 2 * 4 * (update + 1) < len(expected)  # both sides, 4 facts per snapshot
         assert set(found) < set(expected)
     names = {name for name in results(full) if "model" in name or "optimizer" in name}
     assert {results(some)[name] for name in names} == {results(full)[name] for name in names}

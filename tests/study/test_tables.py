@@ -51,7 +51,7 @@ def test_tables_of_sampled_ranks_say_so_and_those_of_records_do_not() -> None:
     sampled = plan(tables=names, sets=["evaluation.sample=5000"])
     for made, expected in ((plan(tables=names), False), (sampled, True)):
         for table in study_tables(made, study_rows()):
-            assert ("at most 5,000 facts a snapshot" in as_text(table)) is expected, table.name
+            assert ("at most 5,000 facts per snapshot" in as_text(table)) is expected, table.name
 
 
 def test_the_papers_rows_stay_away_from_other_streams_and_backbones() -> None:

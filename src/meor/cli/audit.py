@@ -88,7 +88,7 @@ def command(
     The models of a run, and whether its stored ranks and endpoints follow from them:
       meor audit RUN
 
-    An array has one row a label. ComplEx: a complex array of width d, or a real one of width 2d that holds
+    An array has one row per label. ComplEx: a complex array of width d, or a real one of width 2d that holds
     the real half of each row, then the imaginary half. DistMult and TransE (score: minus the L1 distance of
     head + relation and tail): real arrays. A .safetensors file holds one tensor, or tensors called `entity`
     and `relation`.

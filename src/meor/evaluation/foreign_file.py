@@ -148,7 +148,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 def _decode(raw: bytes, path: Path, number: int) -> str:
     if len(raw) > LONGEST_LINE:
         raise InputError(
-            "a line of more than 1 MiB", remedy="Break it into one entry a line", path=path, line=number
+            "a line of more than 1 MiB", remedy="Break it into one entry per line", path=path, line=number
         )
     try:
         text = raw.decode("utf-8-sig" if number == 1 else "utf-8")

@@ -1,6 +1,6 @@
 """What is constant while old rows are frozen: query rows, answer scores, tau_x and every old reference.
 
-Computed once an update (decision 28). A score is the exact float64 sum of `search.exact`, which depends
+Computed once per update (decision 28). A score is the exact float64 sum of `search.exact`, which depends
 on two rows alone; so computing one occurrence again, in any company, gives the same bits.
 """
 

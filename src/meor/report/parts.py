@@ -171,7 +171,7 @@ def tallies(table: displacement.Table, relation: Label) -> Table:
     title, first = TALLIED[table.name]
     columns = (
         *(Column(first), Column("questions", "count"), Column("displaced", "share")),
-        *(Column("places lost a question", "level", 2), Column("mean reciprocal rank lost", "level")),
+        *(Column("places lost per question", "level", 2), Column("mean reciprocal rank lost", "level")),
     )
     ordered, notes = list(table.rows), tuple[str, ...]()
     if table.name == "relation":

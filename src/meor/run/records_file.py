@@ -44,7 +44,7 @@ def comparison_of(config: Config, stream: Stream, update: int) -> Comparison:
 
 
 def records_table(records: Records) -> pa.Table:
-    """One row an occurrence, in the buffer's order; quantities of one that is not eligible are null."""
+    """One row per occurrence, in the buffer's order; quantities of one that is not eligible are null."""
     cohort, scale = records.comparison.cohort, records.scale
     nothing = ~records.eligible
     sides = np.array([side.label for side in SIDES])

@@ -85,7 +85,8 @@ def grow(
     if snapshots < 1:
         raise ConfigError(f"{snapshots} snapshots", remedy="Ask for at least 1")
     if (dates is None) == (by == "date") or (dates is not None and len(dates) != len(facts)):
-        raise ConfigError("dates do not go with the facts", remedy='Give one date a fact with by="date" only')
+        remedy = 'Give one date per fact with by="date" only'
+        raise ConfigError("dates do not go with the facts", remedy=remedy)
     tell = report or warn
     moment = None if dates is None else np.unique(np.asarray(dates), return_inverse=True)[1].astype(np.int64)
     rows = _distinct(facts, moment)

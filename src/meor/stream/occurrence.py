@@ -87,7 +87,7 @@ def sample_note(sample: int) -> str:
     """The sentence to show beside a number that comes from a sample; empty where all facts are ranked."""
     if sample == ALL:
         return ""
-    return f"Ranked is a seeded sample of at most {sample:,} facts a snapshot, the same ones in every run."
+    return f"Ranked is a seeded sample of at most {sample:,} facts per snapshot, the same ones in every run."
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ def _read_line(source: BinaryIO, origin: Origin, number: int) -> bytes:
     except (OSError, zlib.error) as error:
         raise origin.error(f"cannot be read ({error})", "Fetch or compress it again", number) from None
     if len(raw) > LINE_LIMIT:
-        raise origin.error(f"a line longer than {LINE_LIMIT} bytes", "Write one fact a line", number)
+        raise origin.error(f"a line longer than {LINE_LIMIT} bytes", "Write one fact per line", number)
     return raw
 
 

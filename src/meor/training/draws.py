@@ -94,7 +94,7 @@ class Negatives:
 
 
 def draw_negatives(fact: Facts, universe: int, count: int, *address: Address) -> Negatives:
-    """`count` negatives a fact: a fair coin for the endpoint, uniform over `0..universe-1` but the true id.
+    """`count` negatives per fact: a fair coin for the endpoint, uniform over `0..universe-1` but the true id.
 
     Unfiltered: a negative may be another true fact. The address is ("negatives", run, update, pass);
     replay facts have one of their own, so the size of the buffer shifts nobody else's negatives.
