@@ -78,7 +78,7 @@ _HOME = {
     "HostSettings": "meor.hosts",
     "Replay": "meor.hosts",
     "Table": "meor.training.loss",
-    "Training": "meor.training.refine",
+    "Training": "meor.training.training",
     "refine": "meor.training.refine",
     # methods
     "METHODS": "meor.methods.registry",

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from meor.cli import app
 from meor.errors import Interrupted, RunError, is_interrupt
-from meor.hosts import replay
 from meor.run.layout import is_run
 from meor.run.session import start
 from meor.study import cell
 from meor.study.cells import alone_cells
+from meor.training import host
 
 SETS = [part for text in SETTINGS for part in ("--set", text)]
 
@@ -34,7 +34,7 @@ def from_a_kernel() -> SystemError:
 
 def raise_at_the_third_loss(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     asked = 0
-    loss = replay.link_loss
+    loss = host.link_loss
 
     def interrupted(*arguments: object) -> object:
         nonlocal asked
@@ -43,7 +43,7 @@ def raise_at_the_third_loss(monkeypatch: pytest.MonkeyPatch, error: BaseExceptio
             raise error
         return loss(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(replay, "link_loss", interrupted)
+    monkeypatch.setattr(host, "link_loss", interrupted)
 
 
 def call(*arguments: str) -> tuple[int, str]:

@@ -220,7 +220,7 @@ def test_a_damaged_trial_is_made_again_and_not_the_end_of_the_run(
     cache, told = tmp_path / "cache", Told()
     config = tiny_config("method=uncentered", "coefficient_rule=validated", *PRESSED)
     for run, watcher in ((tmp_path / "one", None), (tmp_path / "two", told)):
-        for trial in (cache / "trials").glob("*/replay"):
+        for trial in (cache / "trials").glob("*/none"):
             (trial / name).write_text("spoiled: [")
         start(config, run, stream=stream, disk=HASTY, resources=each_step(cache), watcher=watcher)
     assert any("the trial" in text and "is made again" in text for text in told.said)
