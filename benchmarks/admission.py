@@ -33,7 +33,7 @@ from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Snapshot, Stream, Vocabulary
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 FACTS = 93
@@ -86,8 +86,8 @@ def measure(n_new: int, rows_file: Path) -> dict[str, float]:
     stream = admission(n_new)
     n_old, m = stream.entity_counts[0], stream.relation_counts[0]
     rows = np.concatenate([entity[:n_old], newcomer_rows(entity, n_old, n_new)])
-    table = Table.of(torch.from_numpy(rows), n_old)
-    relations = Table.of(torch.from_numpy(relation[:m].copy()), m)
+    table = Embedding.of(torch.from_numpy(rows), n_old)
+    relations = Embedding.of(torch.from_numpy(relation[:m].copy()), m)
     fact = stream.snapshots[0].train[generator("admission facts").permutation(27_000)[:FACTS]]
     del entity, rows
     began = time.perf_counter()

@@ -21,7 +21,7 @@ from meor.methods.comparison import Comparison, Settings
 from meor.methods.penalty import Penalty
 from meor.random import generator
 from meor.stream.snapshot import Snapshot, Stream, Vocabulary
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 
 N_OLD, N_RELATIONS, FACTS, DIM = 4_096, 20, 32, 32
 NEWCOMERS = (256, 1_024, 2_048, 4_096, 8_192, 16_384)
@@ -64,7 +64,7 @@ def prepared(
     penalty = Penalty(comparison, backbone)
     # The general path is that of a host that trains every row.
     first = (N_OLD, N_RELATIONS) if fast else (0, 0)
-    tables = Table.of(entity, first[0]), Table.of(relation, first[1])
+    tables = Embedding.of(entity, first[0]), Embedding.of(relation, first[1])
 
     def step() -> None:
         loss = penalty(*tables, np.arange(FACTS))

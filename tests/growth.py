@@ -7,7 +7,7 @@ import torch
 
 from meor.backbone import BACKBONES, Model
 from meor.stream.snapshot import Stream, build_stream
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 from meor.typing import Split
 
 
@@ -42,11 +42,11 @@ def random_model(stream: Stream, name: str, seed: int, dim: int = 4, newcomers: 
     return Model(backbone, entity, relation)
 
 
-def tables(model: Model, stream: Stream) -> tuple[Table, Table]:
+def tables(model: Model, stream: Stream) -> tuple[Embedding, Embedding]:
     """Tables of a host that trains what is new."""
     return (
-        Table.of(model.entity.clone(), stream.entity_counts[0]),
-        Table.of(model.relation.clone(), stream.relation_counts[0]),
+        Embedding.of(model.entity.clone(), stream.entity_counts[0]),
+        Embedding.of(model.relation.clone(), stream.relation_counts[0]),
     )
 
 

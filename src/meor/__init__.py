@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from meor.training.host import Stage as Stage
     from meor.training.host import Step as Step
     from meor.training.host import Update as Update
-    from meor.training.loss import Table as Table
+    from meor.training.loss import Embedding as Embedding
     from meor.training.refine import refine as refine
     from meor.training.training import Training as Training
     from meor.typing import Side as Side
@@ -77,7 +77,7 @@ _HOME = {
     "Host": "meor.hosts",
     "HostSettings": "meor.hosts",
     "Replay": "meor.hosts",
-    "Table": "meor.training.loss",
+    "Embedding": "meor.training.loss",
     "Training": "meor.training.training",
     "refine": "meor.training.refine",
     # methods

@@ -12,7 +12,7 @@ from tests.extend import document
 from tests.tiny_run import SETTINGS, tiny_stream
 from typer.testing import CliRunner
 
-from meor import METHODS, Comparison, Penalty, Table
+from meor import METHODS, Comparison, Embedding, Penalty
 from meor.backbone import BACKBONES, Backbone, ComplEx, DistMult, Geometry, Model, TransE
 from meor.cli import app
 from meor.errors import ConfigError
@@ -109,8 +109,8 @@ def test_the_gradient_of_the_penalty_is_that_of_autograd(l2: Backbone) -> None:
     n, m = stream.entity_counts[1], stream.relation_counts[1]
     whole = random_model(l2, stream)
     first = stream.entity_counts[0]
-    entity = Table.of(whole.entity[:n].clone(), first)
-    relation = Table.of(whole.relation[:m].clone(), stream.relation_counts[0])
+    entity = Embedding.of(whole.entity[:n].clone(), first)
+    relation = Embedding.of(whole.relation[:m].clone(), stream.relation_counts[0])
     replay = np.arange(len(fact))
     loss = Penalty(comparison, l2)(entity, relation, replay)
     (gradient,) = torch.autograd.grad(loss, entity.trained)

@@ -16,7 +16,7 @@ from meor.methods.frozen import freeze
 from meor.methods.penalty import Penalty
 from meor.methods.registry import penalties
 from meor.methods.sparse import sparse_penalty
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 
 DRAWS = 50
 KINK = 1e-3
@@ -67,7 +67,7 @@ def test_the_penalty_has_the_gradient_of_finite_differences(name, kind):
         whole = model.entity.clone()
 
         def fast(rows: Tensor) -> Tensor:
-            return sparse_penalty(comparison, frozen, Table(whole, n_old, rows), index)  # noqa: B023
+            return sparse_penalty(comparison, frozen, Embedding(whole, n_old, rows), index)  # noqa: B023
 
         rows = model.entity[n_old:].clone().requires_grad_()
         assert torch.autograd.gradcheck(fast, (rows,), eps=1e-7, atol=1e-6, rtol=1e-5)
@@ -156,7 +156,7 @@ def test_a_user_may_wrap_the_penalty_in_a_second_loss():
     comparison = Comparison.build(stream, 1, stream.snapshots[0].train, run=0)
     found = []
     for factor in (1.0, 0.25):
-        entity, relation = Table.of(model.entity.clone(), 12), Table.of(model.relation.clone(), 3)
+        entity, relation = Embedding.of(model.entity.clone(), 12), Embedding.of(model.relation.clone(), 3)
         (factor * Penalty(comparison, model.backbone)(entity, relation, np.arange(9))).backward()
         found.append(entity.trained.grad)
     torch.testing.assert_close(found[0] * 0.25, found[1], rtol=1e-15, atol=0)

@@ -19,7 +19,7 @@ from meor.methods.penalty import Penalty, penalty_records
 from meor.methods.registry import MEOR, MMR, SHUFFLED, penalties
 from meor.methods.sparse import Tiles
 from meor.stream.snapshot import build_stream
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 from meor.typing import Split
 
 
@@ -172,7 +172,7 @@ def test_the_number_of_threads_changes_no_bit():
 def test_a_host_that_moves_old_rows_takes_the_general_path(kind):
     stream, model, comparison = built(7, variant=penalties()[kind])
     penalty = Penalty(comparison, model.backbone)
-    entity, relation = Table.of(model.entity.clone()), Table.of(model.relation.clone())
+    entity, relation = Embedding.of(model.entity.clone()), Embedding.of(model.relation.clone())
     assert not penalty.is_frozen(entity, relation)
     loss = penalty(entity, relation, np.arange(12))
     frozen, gradient = value_and_gradient(penalty, model, stream, np.arange(12))
@@ -328,7 +328,7 @@ def test_gradient_flows_into_references_unless_they_are_detached():
     )
     gradients = []
     for comparison in (plain, moving, detached):
-        entity, relation = Table.of(model.entity.clone()), Table.of(model.relation.clone())
+        entity, relation = Embedding.of(model.entity.clone()), Embedding.of(model.relation.clone())
         Penalty(comparison, model.backbone)(entity, relation, np.arange(12)).backward()
         gradients.append(entity.trained.grad)
     assert torch.equal(gradients[0], gradients[1])

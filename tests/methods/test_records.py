@@ -6,7 +6,7 @@ from meor.methods.comparison import Comparison
 from meor.methods.dense import dense_pressures, dense_scale, table_scores
 from meor.methods.penalty import Penalty, penalty_records
 from meor.methods.registry import penalties
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 
 
 @pytest.mark.parametrize("kind", sorted(penalties()))
@@ -58,8 +58,8 @@ def test_records_from_what_a_penalty_holds_are_those_made_anew(name):
     comparison = Comparison.build(stream, 1, stream.snapshots[0].train[:12], run=3, variant=penalties()[name])
     penalty = Penalty(comparison, model.backbone)
     entity, relation = (
-        Table.of(model.entity, comparison.cohort.n_old),
-        Table.of(model.relation, model.n_relations),
+        Embedding.of(model.entity, comparison.cohort.n_old),
+        Embedding.of(model.relation, model.n_relations),
     )
     penalty(entity, relation, np.arange(12))
     assert (penalty.held is None) == (name == "uncentered")

@@ -21,7 +21,7 @@ from meor.methods.comparison import Comparison
 from meor.methods.penalty import Penalty
 from meor.methods.registry import penalties
 from meor.stream.registry import open_stream
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 from meor.typing import Split
 
 DATA = os.environ.get("MEOR_DATA")
@@ -184,10 +184,10 @@ def test_one_whole_update_agrees_with_the_paper_to_1e_12(setting, kind):
         assert expected > 0, "a test of nothing"
         index = np.array([x for x, _ in part])
         for fast in (True, False):
-            tables = Table.of(entity.clone(), n_old), Table.of(relation.clone(), m_old)
+            tables = Embedding.of(entity.clone(), n_old), Embedding.of(relation.clone(), m_old)
             found = Penalty(comparison, backbone, fast=fast).over(*tables, index).item()
             assert found == pytest.approx(expected, rel=1e-12)
-        moving = Table.of(entity.clone()), Table.of(relation.clone())
+        moving = Embedding.of(entity.clone()), Embedding.of(relation.clone())
         general = Penalty(comparison, backbone).over(*moving, index).item()
         assert general == pytest.approx(expected, rel=1e-12)
 
@@ -199,8 +199,8 @@ def test_the_buffer_reaches_every_pool_of_the_scale(setting):
     stream, buffer, entity, relation, *_ = setting
     comparison = Comparison.build(stream, UPDATE, buffer, run=SEED)
     tables = (
-        Table.of(entity.clone(), stream.entity_counts[UPDATE - 1]),
-        Table.of(relation.clone(), stream.relation_counts[UPDATE - 1]),
+        Embedding.of(entity.clone(), stream.entity_counts[UPDATE - 1]),
+        Embedding.of(relation.clone(), stream.relation_counts[UPDATE - 1]),
     )
     frozen = Penalty(comparison, BACKBONES["complex"]).frozen(*tables)
     assert set(frozen.scale.mad_pool.tolist()) >= {0, 1}
@@ -217,8 +217,8 @@ def test_changing_every_score_changes_no_id(setting, change):
         found = []
         for variant in penalties().values():
             comparison = Comparison.build(stream, UPDATE, buffer, run=SEED, variant=variant)
-            table = Table.of(rows.clone(), stream.entity_counts[UPDATE - 1])
-            other = Table.of(of.clone(), stream.relation_counts[UPDATE - 1])
+            table = Embedding.of(rows.clone(), stream.entity_counts[UPDATE - 1])
+            other = Embedding.of(of.clone(), stream.relation_counts[UPDATE - 1])
             Penalty(comparison, backbone)(table, other, np.arange(FACTS))
             drawn = comparison.references.draw(np.arange(len(comparison.cohort)))
             found += [comparison.cohort.scale, drawn.id, drawn.level, comparison.eligible, comparison.partner]

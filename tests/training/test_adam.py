@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from meor.training.adam import Adam
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 
 
 def rows(seed: int) -> torch.Tensor:
@@ -15,7 +15,7 @@ def rows(seed: int) -> torch.Tensor:
 
 
 def test_it_makes_200_steps_of_torch_and_frozen_rows_stay() -> None:
-    table = Table.of(rows(0), first=2)
+    table = Embedding.of(rows(0), first=2)
     theirs = nn.Parameter(rows(0)[2:])
     adam, other = Adam({"rows": table.trained}, 0.03), torch.optim.Adam([theirs], lr=0.03)
     for step in range(200):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from meor.backbone import BACKBONES, Backbone
-from meor.training.loss import Batch, Table, link_loss
+from meor.training.loss import Batch, Embedding, link_loss
 
 FUSED = [backbone for backbone in BACKBONES.values() if backbone.fused_form is not None]
 
@@ -34,7 +34,7 @@ def batch(seed: int, n_facts: int = 40, n_negatives: int = 6) -> Batch:
 
 def loss_and_gradients(backbone: Backbone, first: int, seed: int, fused: bool) -> list[np.ndarray]:
     entity, relation = tables(backbone, seed)
-    entity_table, relation_table = Table.of(entity, first), Table.of(relation, first // 10)
+    entity_table, relation_table = Embedding.of(entity, first), Embedding.of(relation, first // 10)
     loss = link_loss(backbone, entity_table, relation_table, batch(seed), fused=fused)
     loss.backward()
     gradients = entity_table.trained.grad, relation_table.trained.grad
@@ -54,7 +54,7 @@ def test_fused_loss_and_gradient_equal_autograd(backbone: Backbone, first: int) 
 @pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
 def test_the_gradient_is_the_derivative_of_the_loss(backbone: Backbone) -> None:
     entity, relation = tables(backbone, 0)
-    table, relations = Table.of(entity.clone()), Table.of(relation)
+    table, relations = Embedding.of(entity.clone()), Embedding.of(relation)
     link_loss(backbone, table, relations, batch(0)).backward()
     assert table.trained.grad is not None
     step = 1e-6
@@ -63,7 +63,7 @@ def test_the_gradient_is_the_derivative_of_the_loss(backbone: Backbone) -> None:
         for sign in (1, -1):
             moved = entity.clone()
             moved[row, column] += sign * step
-            shifted.append(float(link_loss(backbone, Table.of(moved), relations, batch(0)).detach()))
+            shifted.append(float(link_loss(backbone, Embedding.of(moved), relations, batch(0)).detach()))
         slope = (shifted[0] - shifted[1]) / (2 * step)
         assert slope == pytest.approx(float(table.trained.grad[row, column]), abs=1e-8)
 
@@ -84,7 +84,7 @@ def test_the_thread_count_does_not_change_a_bit(backbone: Backbone) -> None:
 @pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
 def test_float32_stays_float32_and_close(backbone: Backbone) -> None:
     entity, relation = tables(backbone, 2, torch.float32)
-    table, relations = Table.of(entity), Table.of(relation)
+    table, relations = Embedding.of(entity), Embedding.of(relation)
     loss = link_loss(backbone, table, relations, batch(2))
     loss.backward()
     assert loss.dtype == torch.float32
@@ -101,10 +101,10 @@ def test_extreme_scores_give_finite_losses() -> None:
         torch.full((1, 4), 1e3, dtype=torch.float64),
     )
     entity[1] = -1e3
-    table = Table.of(entity)
+    table = Embedding.of(entity)
     facts = np.array([[0, 0, 1]])
     loss = link_loss(
-        backbone, table, Table.of(relation), Batch(facts, np.array([[2]]), np.ones((1, 1), np.int8))
+        backbone, table, Embedding.of(relation), Batch(facts, np.array([[2]]), np.ones((1, 1), np.int8))
     )
     assert torch.isfinite(loss)
     assert float(loss.detach()) == pytest.approx(8e9)
@@ -113,7 +113,11 @@ def test_extreme_scores_give_finite_losses() -> None:
 def test_an_upstream_factor_scales_the_gradient() -> None:
     backbone = BACKBONES["complex"]
     entity, relation = tables(backbone, 4)
-    plain, scaled, relations = Table.of(entity.clone()), Table.of(entity.clone()), Table.of(relation)
+    plain, scaled, relations = (
+        Embedding.of(entity.clone()),
+        Embedding.of(entity.clone()),
+        Embedding.of(relation),
+    )
     link_loss(backbone, plain, relations, batch(4)).backward()
     (3 * link_loss(backbone, scaled, relations, batch(4))).backward()
     assert plain.trained.grad is not None
@@ -125,5 +129,7 @@ def test_an_upstream_factor_scales_the_gradient() -> None:
 def test_what_was_trained_before_does_not_change_a_bit(backbone: Backbone) -> None:
     before = [value.tobytes() for value in loss_and_gradients(backbone, 5, 1, True)]
     entity, relation = tables(backbone, 0)
-    link_loss(backbone, Table.of(entity), Table.of(relation), batch(3, n_facts=97, n_negatives=9)).backward()
+    link_loss(
+        backbone, Embedding.of(entity), Embedding.of(relation), batch(3, n_facts=97, n_negatives=9)
+    ).backward()
     assert [value.tobytes() for value in loss_and_gradients(backbone, 5, 1, True)] == before

@@ -20,7 +20,7 @@ from meor.stream.snapshot import Stream
 from meor.training.draws import draw_buffer
 from meor.training.host import Plan, Stage, Update
 from meor.training.initialise import base_model, grow
-from meor.training.loss import Batch, Table
+from meor.training.loss import Batch, Embedding
 from meor.training.refine import no_penalty, refine
 from meor.training.training import Cursor, Training
 from meor.typing import Ids
@@ -51,7 +51,7 @@ def _same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
 
 
-def _pull(entity: Table, relation: Table, replay: Ids) -> Tensor:
+def _pull(entity: Embedding, relation: Embedding, replay: Ids) -> Tensor:
     """A penalty that acts: it depends on the rows and on which replay facts are in the batch."""
     return (entity.whole()[entity.first :] ** 2).sum() * (1.0 + float(replay.sum()))
 
@@ -171,10 +171,10 @@ def test_a_validation_that_is_not_a_number_raises(stream: Stream) -> None:
 def test_no_coefficient_no_penalty_and_an_inactive_penalty_are_replay_to_the_bit(
     stream: Stream, backbone: Backbone
 ) -> None:
-    def inactive(entity: Table, relation: Table, replay: Ids) -> Tensor:
+    def inactive(entity: Embedding, relation: Embedding, replay: Ids) -> Tensor:
         return torch.zeros((), dtype=torch.float64)
 
-    def forbidden(entity: Table, relation: Table, replay: Ids) -> Tensor:
+    def forbidden(entity: Embedding, relation: Embedding, replay: Ids) -> Tensor:
         raise AssertionError("with coefficient 0 the penalty is not asked")
 
     ends = []
@@ -188,7 +188,7 @@ def test_no_coefficient_no_penalty_and_an_inactive_penalty_are_replay_to_the_bit
 def test_the_penalty_acts_and_is_told_which_replay_facts_are_in_the_batch(stream: Stream) -> None:
     asked: list[Ids] = []
 
-    def watch(entity: Table, relation: Table, replay: Ids) -> Tensor:
+    def watch(entity: Embedding, relation: Embedding, replay: Ids) -> Tensor:
         asked.append(replay)
         return _pull(entity, relation, replay)
 
@@ -200,7 +200,7 @@ def test_the_penalty_acts_and_is_told_which_replay_facts_are_in_the_batch(stream
 
 
 def test_a_non_finite_loss_raises_before_the_step_and_says_where(stream: Stream) -> None:
-    def explode(entity: Table, relation: Table, replay: Ids) -> Tensor:
+    def explode(entity: Embedding, relation: Embedding, replay: Ids) -> Tensor:
         return entity.whole().sum() * (float("nan") if training.cursor.step == 5 else 0.0)
 
     training = _begin(stream)
@@ -265,13 +265,15 @@ class Anchored(Replay):
     def stages(self, update: Update) -> Iterator[Stage]:
         yield Stage(self.plan_of(update), 0, 0)
 
-    def begin(self, update: Update, stage: Stage, backbone: Backbone, entity: Table, relation: Table) -> None:
+    def begin(
+        self, update: Update, stage: Stage, backbone: Backbone, entity: Embedding, relation: Embedding
+    ) -> None:
         super().begin(update, stage, backbone, entity, relation)
         self.anchor = entity.data.clone()
         self.strength = torch.nn.Parameter(torch.zeros(1, 1, dtype=torch.float64))
         self.seen = 0
 
-    def parameters(self, entity: Table, relation: Table) -> dict[str, torch.nn.Parameter]:
+    def parameters(self, entity: Embedding, relation: Embedding) -> dict[str, torch.nn.Parameter]:
         return {**super().parameters(entity, relation), "strength": self.strength}
 
     def loss(self, batch: Batch) -> Tensor:
@@ -428,9 +430,9 @@ def test_stages_follow_each_other_and_a_stopped_one_goes_on(stream: Stream) -> N
 
 def test_a_penalty_gets_the_tables_in_order_and_the_replayed_facts_of_the_step(stream: Stream) -> None:
     training = _begin(stream)
-    seen: list[tuple[Table, Table, list[int]]] = []
+    seen: list[tuple[Embedding, Embedding, list[int]]] = []
 
-    def watch(entity: Table, relation: Table, replay: Ids) -> float:
+    def watch(entity: Embedding, relation: Embedding, replay: Ids) -> float:
         seen.append((entity, relation, replay.tolist()))
         return 0.0
 
@@ -443,7 +445,7 @@ def test_a_penalty_gets_the_tables_in_order_and_the_replayed_facts_of_the_step(s
 
 
 def test_a_penalty_without_a_coefficient_is_not_even_asked(stream: Stream) -> None:
-    def refuse(entity: Table, relation: Table, replay: Ids) -> float:
+    def refuse(entity: Embedding, relation: Embedding, replay: Ids) -> float:
         raise AssertionError
 
     refine(_begin(stream), penalty=refuse)

@@ -11,7 +11,7 @@ import numpy as np
 from meor.backbone.base import Model, ScoreFunction
 from meor.evaluation import groups as grouping
 from meor.evaluation.blame import Blame, blame, name_newcomers
-from meor.evaluation.displacement import Displaced, Table, Tally, tables, tally, worst
+from meor.evaluation.displacement import Breakdown, Displaced, Tally, tables, tally, worst
 from meor.evaluation.endpoints import Endpoint, Undefined, cell_keys, endpoints
 from meor.evaluation.rank import FilterPrefix, Ranks, Rules, Ties, as_model, count_update, universes_of
 from meor.evaluation.tally import DEFAULT_MEMORY
@@ -74,7 +74,7 @@ class SplitAudit:
     worst: tuple[Displaced, ...] = ()
     newcomers: tuple[Newcomer, ...] = ()
     endpoints: dict[str, Endpoint | Undefined] = field(default_factory=dict)
-    tables: tuple[Table, ...] = ()
+    tables: tuple[Breakdown, ...] = ()
     groups: tuple[grouping.GroupReport, ...] | None = None
 
     @property
@@ -189,7 +189,7 @@ def _displaced_json(stream: Stream, each: Displaced) -> dict[str, Any]:
     }
 
 
-def _table_json(stream: Stream, table: Table) -> list[dict[str, Any]]:
+def _table_json(stream: Stream, table: Breakdown) -> list[dict[str, Any]]:
     rows = []
     for key, found in table.rows:
         label = {"label": stream.relations.label(key)} if table.name == "relation" else {}

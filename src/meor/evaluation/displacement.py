@@ -69,7 +69,7 @@ class Displaced:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Breakdown:
     """Tallies by a key: relation id, admission snapshot of the answer, or degree bin of the answer."""
 
     name: str
@@ -93,7 +93,7 @@ def worst(ranks: Iterable[Ranks], limit: int = 10) -> tuple[Displaced, ...]:
     return tuple(sorted(found, key=lambda each: (-each.lost, each.old - each.cur))[:limit])
 
 
-def tables(stream: Stream, ranks: Sequence[Ranks]) -> tuple[Table, ...]:
+def tables(stream: Stream, ranks: Sequence[Ranks]) -> tuple[Breakdown, ...]:
     """Tallies by relation, by the answer's admission snapshot, and by its degree bin in its role.
 
     Degree bin 0 is degree 0; bin b is a degree from 2^(b-1) to 2^b - 1 in the training prefix of the update.
@@ -107,7 +107,7 @@ def tables(stream: Stream, ranks: Sequence[Ranks]) -> tuple[Table, ...]:
         keys["relation"].append(asked.relation)
         keys["admitted_at"].append(admitted[asked.answer])
         keys["degree_bin"].append(degree_bins(degree[asked.answer]))
-    return tuple(Table(name, _tally_by(ranks, columns)) for name, columns in keys.items())
+    return tuple(Breakdown(name, _tally_by(ranks, columns)) for name, columns in keys.items())
 
 
 def displaced_at(ranks: Ranks, row: int) -> Displaced:

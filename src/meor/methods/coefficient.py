@@ -18,7 +18,7 @@ from meor.errors import NonFiniteError
 from meor.methods.calibration_grid import MARGIN
 from meor.methods.comparison import sample_records
 from meor.methods.penalty import Penalty
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 
 RECORDS = 1024
 ENOUGH = 16
@@ -59,7 +59,7 @@ def mean_gradient(losses: Iterable[Tensor], rows: Tensor) -> Tensor:
 
 
 def penalty_gradient(
-    penalty: Penalty, entity: Table, relation: Table, *, records: int = RECORDS
+    penalty: Penalty, entity: Embedding, relation: Embedding, *, records: int = RECORDS
 ) -> tuple[Tensor, int, int]:
     """g_pen (decision 34): of the mean penalty over addressed eligible occurrences; and how many, active."""
     chosen = sample_records(penalty.cohort, records)
@@ -92,7 +92,12 @@ def balance(host: Tensor, penalty: Tensor, *, records: int, active: int, update:
 
 
 def balance_penalty(
-    penalty: Penalty, entity: Table, relation: Table, losses: Iterable[Tensor], *, records: int = RECORDS
+    penalty: Penalty,
+    entity: Embedding,
+    relation: Embedding,
+    losses: Iterable[Tensor],
+    *,
+    records: int = RECORDS,
 ) -> Balance:
     """The whole rule at the present weights: `losses` are the host's, of the batches of one pass."""
     first = penalty.cohort.n_old - entity.first

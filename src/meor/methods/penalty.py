@@ -23,7 +23,7 @@ from meor.methods.dense import ScoreFunction, dense_pressures, dense_scale, tabl
 from meor.methods.equations import Scale, gaps, pressure, squared_hinge
 from meor.methods.frozen import Frozen, Scratch, freeze
 from meor.methods.sparse import Tiles, join_pending, sparse_penalty, sparse_pressures
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 from meor.typing import Floats, Ids
 
 
@@ -35,18 +35,18 @@ class Penalty:
     backbone: Backbone | None = None
     fast: bool | None = None  # None: the outranker kernels where the tables are on the CPU
     beside: bool = False  # another loss: the fast path then adds its few rows to that loss's gradient
-    _frozen: tuple[Table, Table, Frozen] | None = field(init=False, default=None)
+    _frozen: tuple[Embedding, Embedding, Frozen] | None = field(init=False, default=None)
     _scale: Scale | None = field(init=False, default=None)
 
     @property
     def cohort(self) -> Cohort:
         return self.comparison.cohort
 
-    def __call__(self, entity: Table, relation: Table, replay: Ids, /) -> Tensor:
+    def __call__(self, entity: Embedding, relation: Embedding, replay: Ids, /) -> Tensor:
         """L_MEOR (Eq. meor) over both sides of the given facts of the buffer, in their order."""
         return self.over(entity, relation, both_sides_of(replay))
 
-    def over(self, entity: Table, relation: Table, index: Ids) -> Tensor:
+    def over(self, entity: Embedding, relation: Embedding, index: Ids) -> Tensor:
         """L_MEOR (Eq. meor) over occurrences; a 0 without a graph where nothing is active."""
         index = self.comparison.members(index)
         if not len(index):
@@ -60,7 +60,7 @@ class Penalty:
             return sparse_penalty(self.comparison, frozen, entity, index, beside=self.beside)
         return self._newcomers_only(backbone, frozen, entity, index)
 
-    def pressures(self, entity: Table, relation: Table, index: Ids) -> tuple[Floats, Floats]:
+    def pressures(self, entity: Embedding, relation: Embedding, index: Ids) -> tuple[Floats, Floats]:
         """U of the newcomers and the mean old reference of eligible occurrences, at the present rows."""
         backbone = self._known_backbone()
         with torch.no_grad():
@@ -90,12 +90,12 @@ class Penalty:
         self._scale = dense_scale(self.comparison, score)
         return self._scale
 
-    def is_frozen(self, entity: Table, relation: Table) -> bool:
+    def is_frozen(self, entity: Embedding, relation: Embedding) -> bool:
         """Are query rows, answers and old references constants of the update?"""
         newest = int(self.cohort.relation.max(initial=-1))
         return entity.first == self.cohort.n_old and relation.first > newest
 
-    def frozen(self, entity: Table, relation: Table) -> Frozen:
+    def frozen(self, entity: Embedding, relation: Embedding) -> Frozen:
         """The constants of the update, computed when a table is seen for the first time."""
         if self._frozen is None or self._frozen[0] is not entity:
             found = self._still_right(entity, relation)
@@ -106,7 +106,7 @@ class Penalty:
                 entity.trained.register_post_accumulate_grad_hook(join_pending(found))  # type: ignore[no-untyped-call]
         return self._frozen[2]
 
-    def _still_right(self, entity: Table, relation: Table) -> Frozen | None:
+    def _still_right(self, entity: Embedding, relation: Embedding) -> Frozen | None:
         """The constants held, if they were made from the same frozen rows in other tables."""
         if self._frozen is None:
             return None
@@ -127,7 +127,7 @@ class Penalty:
         new_Q, reference_Q = dense_pressures(self.comparison, score, index, scale)
         return _active_hinge(new_Q, reference_Q)
 
-    def _newcomers_only(self, backbone: Backbone, frozen: Frozen, entity: Table, index: Ids) -> Tensor:
+    def _newcomers_only(self, backbone: Backbone, frozen: Frozen, entity: Embedding, index: Ids) -> Tensor:
         """Eq. meor where only newcomers move: constants of the update, torch for the rest."""
         cohort, rows = self.cohort, entity.trained
         score_QN = backbone.compare_all(torch.from_numpy(frozen.queries.row[index]).to(rows), rows)

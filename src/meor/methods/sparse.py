@@ -23,7 +23,7 @@ from meor.search.clumps import Clumps
 from meor.search.exact import TILE_NUMBERS
 from meor.search.outrankers import Outrankers, outrankers
 from meor.search.screen import Candidates
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 from meor.typing import Floats, Ids
 
 MANY = 20_000  # newcomers: with fewer, the plain screen is as fast
@@ -133,7 +133,7 @@ def _require_finite_scores(comparison: Comparison, query: Floats, candidates: Ca
 
 
 def sparse_penalty(
-    comparison: Comparison, frozen: Frozen, entity: Table, index: Ids, *, beside: bool = False
+    comparison: Comparison, frozen: Frozen, entity: Embedding, index: Ids, *, beside: bool = False
 ) -> Tensor:
     """L_MEOR (Eq. meor) over eligible occurrences, differentiable in the newcomer rows.
 

@@ -52,7 +52,7 @@ class Displacement:
 
     worst: tuple[Displaced, ...]
     culprits: tuple[Culprit, ...]
-    tallies: tuple[displacement.Table, ...]
+    tallies: tuple[displacement.Breakdown, ...]
     charged_of: tuple[int, int]  # displaced queries that were charged, of so many
     missing: str  # why newcomers are not named
 

@@ -166,7 +166,7 @@ TALLIED = {
 }
 
 
-def tallies(table: displacement.Table, relation: Label) -> Table:
+def tallies(table: displacement.Breakdown, relation: Label) -> Table:
     """Who bears it: by relation, by the answer's admission, by its degree."""
     title, first = TALLIED[table.name]
     columns = (

@@ -19,7 +19,7 @@ from meor.backbone.base import Backbone
 from meor.errors import ConfigError
 from meor.stream.snapshot import Stream
 from meor.training.draws import Buffer, empty_buffer, one_of
-from meor.training.loss import Batch, Table, link_loss
+from meor.training.loss import Batch, Embedding, link_loss
 from meor.typing import Facts, Ids
 
 Order = Literal["file", "permuted"]
@@ -137,12 +137,14 @@ class Host(ABC):
         stages = list(self.stages(update))
         return min(one.entity_from for one in stages), min(one.relation_from for one in stages)
 
-    def begin(self, update: Update, stage: Stage, backbone: Backbone, entity: Table, relation: Table) -> None:
+    def begin(
+        self, update: Update, stage: Stage, backbone: Backbone, entity: Embedding, relation: Embedding
+    ) -> None:
         """Open a stage on grown tables. Called again with the tables of a checkpoint when resuming."""
         self.update, self.stage, self.backbone = update, stage, backbone
         self.entity, self.relation = entity, relation
 
-    def parameters(self, entity: Table, relation: Table) -> dict[str, nn.Parameter]:
+    def parameters(self, entity: Embedding, relation: Embedding) -> dict[str, nn.Parameter]:
         """What the optimizer moves, asked after `begin`: the trained rows, unless a host has others."""
         return {"entity": entity.trained, "relation": relation.trained}
 

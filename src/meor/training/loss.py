@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 
 @dataclass(slots=True)
-class Table:
+class Embedding:
     """A table whose rows from `first` on are trained; the others are not parameters at all.
 
     `trained` shares its storage with `data[first:]`. Masking gradients would not be freezing:
@@ -31,7 +31,7 @@ class Table:
     trained: nn.Parameter
 
     @classmethod
-    def of(cls, data: Tensor, first: int = 0) -> Table:
+    def of(cls, data: Tensor, first: int = 0) -> Embedding:
         data = data.detach().contiguous()
         return cls(data, first, nn.Parameter(data[first:]))
 
@@ -56,7 +56,7 @@ class Batch:
 
 
 def link_loss(
-    backbone: Backbone, entity: Table, relation: Table, batch: Batch, *, fused: bool | None = None
+    backbone: Backbone, entity: Embedding, relation: Embedding, batch: Batch, *, fused: bool | None = None
 ) -> Tensor:
     """Mean softplus(-s) of the positives plus the mean over their negatives of softplus(s) (decision 13)."""
     if fused is None:
@@ -88,8 +88,8 @@ class _FusedLinkLoss(torch.autograd.Function):
         entity_rows: Tensor,
         relation_rows: Tensor,
         backbone: Backbone,
-        entity: Table,
-        relation: Table,
+        entity: Embedding,
+        relation: Embedding,
         batch: Batch,
     ) -> Tensor:
         entity_gradient, relation_gradient = torch.empty_like(entity_rows), torch.empty_like(relation_rows)

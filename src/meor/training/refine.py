@@ -18,7 +18,7 @@ from torch import Tensor
 from meor.backbone.base import Model
 from meor.errors import NonFiniteError
 from meor.training.host import Plan, Step
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 from meor.training.training import Cursor, Training
 from meor.typing import Ids
 
@@ -35,10 +35,10 @@ class PenaltyTerm(Protocol):
     One that nothing activates returns a 0 without a graph: then every gradient has the bits of replay.
     """
 
-    def __call__(self, entity: Table, relation: Table, replay: Ids, /) -> Tensor | float: ...
+    def __call__(self, entity: Embedding, relation: Embedding, replay: Ids, /) -> Tensor | float: ...
 
 
-def no_penalty(entity: Table, relation: Table, replay: Ids, /) -> float:
+def no_penalty(entity: Embedding, relation: Embedding, replay: Ids, /) -> float:
     return 0.0
 
 

@@ -12,7 +12,7 @@ from meor.backbone.base import Backbone, Model
 from meor.errors import RunError
 from meor.training.adam import Adam
 from meor.training.host import Host, Update
-from meor.training.loss import Table
+from meor.training.loss import Embedding
 
 
 @dataclass(slots=True)
@@ -49,8 +49,8 @@ class Training:
     host: Host
     update: Update
     backbone: Backbone
-    entity: Table
-    relation: Table
+    entity: Embedding
+    relation: Embedding
     adam: Adam
     cursor: Cursor
     best: dict[str, Tensor] = field(default_factory=dict)  # the trained rows of the best validation
@@ -86,8 +86,8 @@ class Training:
     def _open(cls, host: Host, model: Model, update: Update, cursor: Cursor) -> Training:
         """A stage's tables, and a fresh Adam (decision 20)."""
         stage = list(host.stages(update))[cursor.stage]
-        entity = Table.of(model.entity, stage.entity_from)
-        relation = Table.of(model.relation, stage.relation_from)
+        entity = Embedding.of(model.entity, stage.entity_from)
+        relation = Embedding.of(model.relation, stage.relation_from)
         host.begin(update, stage, model.backbone, entity, relation)
         adam = Adam(host.parameters(entity, relation), stage.plan.learning_rate)
         return cls(host, update, model.backbone, entity, relation, adam, cursor)
