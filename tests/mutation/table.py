@@ -30,7 +30,7 @@ TABLE = [
     ("training/adam.py training/refine.py", "training/test_adam.py training/test_refine.py", True),
     (
         "training/draws.py hosts/replay.py",
-        "golden training/test_buffer.py training/test_negatives.py hosts",
+        "golden training/test_buffer.py training/test_negatives.py hosts/test_replay.py",
         True,
     ),
 ]

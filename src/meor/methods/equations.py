@@ -22,7 +22,10 @@ SHIFT_ABOVE = 30.0
 
 
 def gaps(score_QC: Tensor, answer_Q: Tensor, tau_Q: Tensor) -> Tensor:
-    """z_x(e) (Eq. z): how far a candidate scores above the answer, in units of the scale."""
+    """z_x(e) (Eq. z): how far a candidate scores above the answer, in units of the scale.
+
+    In training: `kernels.newcomer_pressures` for newcomers, `frozen.py` for references.
+    """
     return (score_QC - answer_Q[:, None]) / tau_Q[:, None]
 
 
@@ -31,6 +34,7 @@ def smooth_pressure(gap_C: Tensor, beta: float, member_C: Tensor | None = None) 
 
     The last axis holds the candidates; where `member_C` is False there is none. The mean of exponentials
     is taken as 1 + mean(expm1): a lone small gap among thousands would drown in log(sum) - log(n).
+    In training: `kernels._smooth_and_slope` for newcomers, `kernels._press` for references.
     """
     tail_C = beta * _above(gap_C, member_C)
     shift = torch.relu(tail_C.detach().amax(-1, keepdim=True) - SHIFT_ABOVE)
@@ -44,7 +48,10 @@ def smooth_pressure(gap_C: Tensor, beta: float, member_C: Tensor | None = None) 
 
 
 def maximum(gap_C: Tensor, member_C: Tensor | None = None) -> Tensor:
-    """V (Sec. Controls, MMR): the largest positive gap; ties share its gradient evenly."""
+    """V (Sec. Controls, MMR): the largest positive gap; ties share its gradient evenly.
+
+    In training: `kernels._maximum_and_slope` for newcomers, `kernels._press` for references.
+    """
     return _above(gap_C, member_C).amax(-1)
 
 
@@ -64,6 +71,7 @@ def mean_reference(pressure_QJ: Tensor, size_QJ: Tensor | None = None) -> Tensor
     """The mean old reference (Eq. old-reference): over the draws, before any hinge.
 
     Draws of which nothing is left (`size_QJ` 0, shuffled references only) do not count.
+    In training: `frozen._mean_pressures`, once per update.
     """
     if size_QJ is None:
         return pressure_QJ.mean(-1)
@@ -78,7 +86,10 @@ def excess(new_Q: Tensor, reference_Q: Tensor) -> Tensor:
 
 
 def squared_hinge(new_Q: Tensor, reference_Q: Tensor) -> Tensor:
-    """L_MEOR (Eq. meor; mmr and uor alike): mean over B_M of the squared excess; 0 if B_M is empty."""
+    """L_MEOR (Eq. meor; mmr and uor alike): mean over B_M of the squared excess; 0 if B_M is empty.
+
+    In training: `sparse.sparse_penalty`.
+    """
     if not len(new_Q):
         return new_Q.new_zeros(())
     return excess(new_Q, reference_Q).square().mean()

@@ -18,7 +18,7 @@ from meor.methods.equations import SHIFT_ABOVE
 
 @kernel
 def _smooth(total, size, shift, beta):
-    """U_beta from the sum of expm1(beta z - shift) over the whole multiset."""
+    """U_beta (`equations.smooth_pressure`) from the sum of expm1(beta z - shift) over the whole multiset."""
     return (shift + math.log1p(total / size)) / beta
 
 
@@ -36,7 +36,7 @@ def _fill_gaps(gap, column, value, answer, known):
 
 @kernel
 def _press(gap, drawn, beta, out):
-    """U_beta, V and size of one drawn multiset; -1 is a place without an entity."""
+    """U_beta, V (`equations.pressure`) and size of one drawn multiset; -1 is a place without an entity."""
     size, active, peak = 0, 0, 0.0
     for entity in drawn:
         if entity >= 0 and gap[entity] >= 0.0:
@@ -67,7 +67,7 @@ def reference_pressures(begin, end, drawn_QJN, start, column, gap_value, asked, 
 
 @kernel
 def _smooth_and_slope(gap, peak, size, beta, slope):
-    """U_beta of `size` candidates of whom the given ones outrank, and dU/dz of each."""
+    """U_beta (`equations.smooth_pressure`) of `size` candidates of whom the given ones outrank, and dU/dz."""
     shift = max(beta * peak - SHIFT_ABOVE, 0.0)
     total = (size - len(gap)) * math.expm1(-shift)
     for i in range(len(gap)):
@@ -81,7 +81,7 @@ def _smooth_and_slope(gap, peak, size, beta, slope):
 
 @kernel
 def _maximum_and_slope(gap, peak, slope):
-    """V, and dV/dz: ties share it evenly."""
+    """V (`equations.maximum`), and dV/dz: ties share it evenly."""
     ties = 0
     for i in range(len(gap)):
         ties += gap[i] == peak
