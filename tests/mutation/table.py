@@ -14,11 +14,7 @@ TABLE = [
     ("cohort", "golden cohort properties/test_matched_references.py -k 'not uniform'", False),
     ("methods/calibra*", "methods/test_calibration.py", True),
     ("methods/registry.py", "methods/test_registry.py methods/test_variants.py", True),
-    (
-        "methods/equations.py",
-        "methods/test_scale.py methods/test_pressure.py properties/test_aggregate.py",
-        True,
-    ),
+    ("methods/equations.py", EQUATIONS, True),
     ("methods/sparse.py", "methods/test_penalty.py methods/test_beside.py", True),
     ("methods/kernels.py", f"methods/test_pressure.py {PENALTY} properties/test_objective.py", True),
     ("methods", f"{PENALTY} properties/test_objective.py", True),
@@ -28,9 +24,5 @@ TABLE = [
     ("run/checkpoint.py", f"run/test_checkpoint.py {DAMAGE}", True),
     ("storage/disk.py run/folder.py", f"storage/test_disk.py run/test_folder.py {DAMAGE}", True),
     ("training/adam.py training/refine.py", "training/test_adam.py training/test_refine.py", True),
-    (
-        "training/draws.py hosts/replay.py",
-        "golden training/test_buffer.py training/test_negatives.py hosts/test_replay.py",
-        True,
-    ),
+    ("training/draws.py hosts/replay.py", f"golden {DRAWS}", True),
 ]
