@@ -61,4 +61,9 @@ def test_settings_know_exactly_the_registered_methods() -> None:
     assert {Config(method=name).method for name in METHODS} == set(METHODS)
     with pytest.raises(ConfigError, match="meor"):
         Config.resolve({"method": "meer"})
-    assert [name for name in METHODS if not is_penalized(name)] == ["none", "calibration"]
+    assert [name for name in METHODS if not is_penalized(name)] == [
+        "none",
+        "calibration",
+        "cap",
+        "cap+calibration",
+    ]

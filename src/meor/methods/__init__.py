@@ -1,6 +1,7 @@
 """Methods: what is added to a continual learner. `METHODS` names them all; a new one is one line there."""
 
 from meor.methods.registry import (
+    CAP,
     METHODS,
     NONE,
     Method,
@@ -13,6 +14,7 @@ from meor.methods.registry import (
 )
 
 __all__ = [
+    "CAP",
     "METHODS",
     "NONE",
     "Method",

@@ -49,8 +49,14 @@ class Method:
     kind: Kind = "penalty"
     variant: Variant | None = None  # of a penalty: what its records hold, and what it sums up by default
     build: Callable[..., Penalty] | None = None  # a penalty of its own; a subclass of `Penalty`
+    capped: bool = False  # norms of newcomers are capped besides (`cap`)
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
+
+    @property
+    def start(self) -> str:
+        """The method of the pair's run that this one starts from and is balanced against."""
+        return CAP if self.capped else NONE
 
     @property
     def brief(self) -> str:
@@ -58,6 +64,8 @@ class Method:
 
 
 NONE = "none"
+CAP = "cap"
+CAPS = "scales a newcomer's row back to a norm that its degree suggests, after each step."
 """The host alone. Every other method of a pair is compared with it and starts from it."""
 
 _FORMER = {"replay": NONE}  # `replay` is a host
@@ -83,6 +91,24 @@ def register(method: Method) -> Method:
         raise ConfigError(f"the method {method.name} is a {method.kind}", remedy="A penalty has a variant")
     METHODS[method.name] = method
     return method
+
+
+def with_cap(name: str) -> str:
+    """The name of a method with its newcomers' norms capped besides."""
+    return CAP if name == NONE else f"{CAP}+{name}"
+
+
+def capped(method: Method) -> Method:
+    """The same method, with its newcomers' norms capped besides."""
+    return replace(
+        method,
+        name=with_cap(method.name),
+        label="Cap" if method.name == NONE else f"Cap + {method.label}",
+        short="Cap" if method.name == NONE else f"Cap + {method.brief}",
+        sentence=CAPS if method.name == NONE else f"{CAPS[:-1]}; and {method.sentence}",
+        capped=True,
+        isolates="",
+    )
 
 
 def penalties() -> dict[str, Variant]:
@@ -162,3 +188,6 @@ register(
         variant=MEOR,
     )
 )
+
+for _method in tuple(METHODS.values()):
+    register(capped(_method))

@@ -12,16 +12,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from meor.errors import ConfigError
-from meor.methods import NONE, former_name
+from meor.methods import METHODS, NONE, former_name
 from meor.run.explain import explain
 from meor.run.settings import (
     PRESETS,
     STREAMS,
     Base,
     BaseModelFiles,
+    Cap,
     Evaluation,
     HostChoice,
     Method,
@@ -61,6 +69,7 @@ class Config(Section):
     coefficient_from: Positive = 1  # the first update at which a given coefficient acts
     coefficient_rule: Literal["balance", "validated"] = "balance"
     penalty: PenaltySettings = PenaltySettings()
+    cap: Cap = Cap()
     evaluation: Evaluation = Evaluation()
 
     def __init__(self, **settings: Any) -> None:
@@ -82,6 +91,14 @@ class Config(Section):
                 if isinstance(own, dict):
                     filled[section] = {**values, **own}
         return filled
+
+    @model_serializer(mode="wrap")
+    def _say_only_what_is_capped(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Runs without a cap keep the hash and the bytes they had before there was one.
+        found: dict[str, Any] = dump(self)
+        if not METHODS[self.method].capped:
+            found.pop("cap", None)
+        return found
 
     @classmethod
     def resolve(
@@ -151,7 +168,9 @@ class Config(Section):
 
         `before_sha256` is of the models it starts from: the base, and the one of the update before.
         """
-        shared = self.model_dump(mode="json", include={"backbone", "host", "seed", "dtype", "refine", "base"})
+        shared = self.model_dump(
+            mode="json", include={"backbone", "host", "seed", "dtype", "refine", "base", "cap"}
+        )
         before = list(before_sha256)
         return _digest({**shared, "prefix_hash": prefix_hash, "before": before, "versions": dict(versions)})
 

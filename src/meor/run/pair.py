@@ -12,18 +12,18 @@ from pathlib import Path
 
 from meor.backbone import Model
 from meor.errors import RunError
-from meor.methods import NONE
+from meor.methods import METHODS, NONE
 from meor.run.base_store import BaseStore, StoredBase, Wanted
 from meor.run.config import Config
 from meor.run.folder import RunFolder
 from meor.run.layout import MODEL, update_name, versions
-from meor.run.prepare import grown, host_of, pack_model, update_of
+from meor.run.prepare import grown, host_of, longest_rows, pack_model, update_of
 from meor.run.trainer import Trainer
 from meor.run.view import RunView, model_from
 from meor.stream.snapshot import Stream
 from meor.training.training import Training
 
-UNSHARED = frozenset({"method", "coefficient", "coefficient_from", "coefficient_rule"})
+UNSHARED = frozenset({"method", "coefficient", "coefficient_from", "coefficient_rule", "cap"})
 """Settings in which the runs of a pair may differ."""
 
 
@@ -46,7 +46,9 @@ class Pair:
             config.model_dump(exclude={*UNSHARED, "evaluation", "data_dir"})
             for config in (self.config, view.config)
         )
-        if view.config.method != NONE or mine != theirs:
+        start = METHODS[self.config.method].start
+        capped_alike = start == NONE or self.config.cap == view.config.cap
+        if view.config.method != start or mine != theirs or not capped_alike:
             raise RunError(
                 f"{self.given} is not the run of the host alone in this pair. "
                 "Give one with the same stream, seed and settings."
@@ -71,5 +73,7 @@ class Pair:
     def _trained(self, number: int) -> Model:
         """An update without a penalty."""
         update = update_of(self.config, self.stream, number)
-        start = grown(self.config, self.committed(number - 1), update, self.committed(0))
-        return self.trainer.probe(Training.begin(host_of(self.config), start, update))
+        base = self.committed(0)
+        start = grown(self.config, self.committed(number - 1), update, base)
+        longest = longest_rows(self.config, self.stream, update, base)
+        return self.trainer.probe(Training.begin(host_of(self.config), start, update, longest))

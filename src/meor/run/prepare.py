@@ -9,15 +9,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from meor.backbone import BACKBONES, Model
+from meor.backbone import BACKBONES, Geometry, Model
 from meor.errors import ConfigError, StreamError
 from meor.evaluation.external import load_external
 from meor.evaluation.rank import rank
 from meor.hosts import HOSTS
+from meor.methods import METHODS
+from meor.methods.cap import NormLaw, degrees
 from meor.run.config import Config
 from meor.storage.tensors import pack_tensors
 from meor.stream.occurrence import EvaluationFilter, Occurrences
 from meor.stream.snapshot import Stream
+from meor.training.adam import Longest
 from meor.training.draws import draw_buffer
 from meor.training.host import Host, Plan, Update
 from meor.training.initialise import grow
@@ -71,6 +74,15 @@ def grown(config: Config, model: Model, update: Update, base: Model) -> Model:
     """A model with its newcomers' initial rows, which depend on nothing that is a method's own."""
     scheme, std = config.refine.newcomer_init, config.base.init_std
     return grow(model, update, seed=config.seed, scheme=scheme, std=std, base=base)
+
+
+def longest_rows(config: Config, stream: Stream, update: Update, base: Model) -> Longest | None:
+    """c nu(d) of each newcomer of an update; None where the method does not cap."""
+    if not METHODS[config.method].capped:
+        return None
+    law = NormLaw.fit(base.entity, degrees(stream.snapshots[0].train, base.n_entities))
+    newcomers = degrees(update.train, update.n_entities)[update.n_old :]
+    return Longest(config.cap.factor * law(newcomers), config.cap.norm == "exactly")
 
 
 def given_base(config: Config, stream: Stream) -> Model:
@@ -129,6 +141,11 @@ def check(config: Config, stream: Stream, memory: int) -> None:
         )
     if any(not len(snapshot.train) for snapshot in stream.snapshots):
         raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
+    if METHODS[config.method].capped and BACKBONES[config.backbone].geometry is not Geometry.DOT:
+        raise ConfigError(
+            f"{config.method} caps norms, and under {config.backbone} a longer row does not score higher",
+            remedy="Choose a backbone that scores by inner product, or a method without cap",
+        )
     _try_memory(config, stream, memory)
 
 

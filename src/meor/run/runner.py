@@ -25,6 +25,7 @@ from meor.run.prepare import (
     given_base,
     grown,
     host_of,
+    longest_rows,
     pack_model,
     unranked,
     update_of,
@@ -34,6 +35,7 @@ from meor.run.view import model_from
 from meor.storage.json_file import to_json
 from meor.storage.tensors import pack_tensors
 from meor.stream.snapshot import Stream
+from meor.training.adam import Longest
 from meor.training.initialise import base_model, row_norms, rows_sha256
 from meor.training.training import Training
 
@@ -141,7 +143,9 @@ class Runner:
         newcomers, rows = update.n_entities - update.n_old, rows_sha256(start, update)
         self.log("grown", update=number, newcomers=newcomers, rows_sha256=rows)
         term = self.control.term(update, start)
-        training = self._opened(start, number)
+        training = self._opened(
+            start, number, longest_rows(self.config, self.stream, update, self._committed(0))
+        )
         if METHODS[self.config.method].kind == "transform" and self.resources.replay is not None:
             model = self.pair.run().model(number)
         else:
@@ -158,8 +162,9 @@ class Runner:
         )
         self.folder.commit_update(number, {MODEL: pack_model(model), **found})
 
-    def _opened(self, model: Model, number: int) -> Training:
-        training = self.trainer.open(self.host, model, update_of(self.config, self.stream, number))
+    def _opened(self, model: Model, number: int, longest: Longest | None = None) -> Training:
+        update = update_of(self.config, self.stream, number)
+        training = self.trainer.open(self.host, model, update, longest)
         self._note_resumed(number, training.cursor.step)
         return training
 

@@ -14,7 +14,7 @@ import torch
 from meor.compiled import set_threads
 from meor.errors import ConfigError, Interrupted, MeorError, NonFiniteError, RunError, is_interrupt
 from meor.evaluation.endpoints import note, overall
-from meor.methods import NONE
+from meor.methods import METHODS
 from meor.methods.coefficient import (
     MULTIPLES,
     TRIAL_SEED_OFFSET,
@@ -170,7 +170,8 @@ def _validated(runner: Runner, balance: Balance) -> tuple[float, list[Candidate]
         runner.say(f"trial {name}: validation {told}" + (f" ({footnote.rstrip('.')})" if footnote else ""))
         return values["H_cur"], values["A_TN"]
 
-    unregularised = Candidate(0.0, *tried(NONE, method=NONE, coefficient=None))
+    start_from = METHODS[config.method].start
+    unregularised = Candidate(0.0, *tried(start_from, method=start_from, coefficient=None))
     candidates: list[Candidate] = []
     while goes_on(candidates):
         multiple = MULTIPLES[len(candidates)]

@@ -133,6 +133,13 @@ class PenaltySettings(Section):
     detach_reference: bool = False
 
 
+class Cap(Section):
+    """How long a newcomer's row may become: `factor` times what its degree suggests (methods with `cap`)."""
+
+    factor: Rate = 1.2
+    norm: Literal["at-most", "exactly"] = "at-most"
+
+
 class Evaluation(Section):
     """What is ranked, and against which positives (decisions 6 to 9)."""
 

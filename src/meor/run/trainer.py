@@ -14,6 +14,7 @@ from meor.methods.penalty import Penalty
 from meor.run.checkpoint import Checkpoint
 from meor.run.folder import RunFolder
 from meor.run.layout import versions
+from meor.training.adam import Longest
 from meor.training.host import Host, Update
 from meor.training.refine import Validate, refine
 from meor.training.training import Cursor, Training
@@ -67,16 +68,18 @@ class Trainer:
         self.folder, self.seed, self.watcher = folder, seed, watcher
         self._seconds, self._saved_at = resources.checkpoint_seconds, time.monotonic()
 
-    def open(self, host: Host, model: Model, update: Update) -> Training:
+    def open(self, host: Host, model: Model, update: Update, longest: Longest | None = None) -> Training:
         """The training of an update: from its newest good checkpoint, else from its first step."""
         for found in self.folder.checkpoints.usable(update.number, self.say):
             try:
                 cursor = Cursor.from_json(found.state["cursor"])
                 tensors = {**found.model, **found.optim}
-                return Training.restore(host, model.backbone, update, tensors=tensors, cursor=cursor)
+                return Training.restore(
+                    host, model.backbone, update, tensors=tensors, cursor=cursor, longest=longest
+                )
             except (RunError, KeyError, TypeError, ValueError, IndexError) as error:
                 self.say(f"checkpoint {found.name} is not used: {error}")
-        return Training.begin(host, model, update)
+        return Training.begin(host, model, update, longest)
 
     def train(
         self, training: Training, phase: str, term: Term = NOTHING, validate: Validate | None = None

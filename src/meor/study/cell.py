@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from meor.errors import MeorError, StudyError, is_interrupt
 from meor.evaluation.tally import DEFAULT_MEMORY
-from meor.methods import NONE, is_penalized
+from meor.methods import is_penalized
 from meor.run.config import Config
 from meor.run.layout import is_run
 from meor.run.session import resume, start
@@ -176,7 +176,7 @@ def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
     view = RunView.open(task.folder)
     made = row_of_run(task.plan.study, task.cell, view, stream, place=place, coefficient=given)
     row = _kept(task, made)
-    if not task.means.keep_weights and task.cell.method != NONE:
+    if not task.means.keep_weights and task.cell != task.cell.alone:
         drop_weights(task.folder)
     return row
 
@@ -192,7 +192,7 @@ def _bring_to_the_end(task: Task, config: Config, stream: Stream, say: Say) -> N
         memory=task.means.memory,
         cache=task.means.cache,
         checkpoint_seconds=task.means.checkpoint_seconds,
-        replay=None if task.cell.method == NONE else task.alone_folder,
+        replay=None if task.cell == task.cell.alone else task.alone_folder,
     )
     if not is_run(task.folder):
         start(config, task.folder, stream=stream, resources=resources)

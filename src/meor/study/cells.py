@@ -43,8 +43,8 @@ class StudyCell:
 
     @property
     def alone(self) -> StudyCell:
-        """The host alone: the run of the pair that the others start from."""
-        return replace(self, method=NONE, multiple=None, coefficient=None)
+        """The host alone, capped where this one is: the run of the pair that this one starts from."""
+        return replace(self, method=METHODS[self.method].start, multiple=None, coefficient=None)
 
     def config(self, plan: Study, coefficient: float | None = None, begins: int = 1) -> Config:
         config = plan.config(self.group, self.method, self.seed, coefficient, begins)
@@ -54,9 +54,11 @@ class StudyCell:
 def alone_cells(plan: Study) -> list[StudyCell]:
     """What everything else starts from: the host alone in each pair, pairs for selection included."""
     found = []
+    starts = dict.fromkeys([NONE, *(METHODS[method].start for method in plan.methods)])
     for group in plan.groups:
-        found += [StudyCell(group, seed, NONE) for seed in plan.seeds]
-        found += [StudyCell(group, seed, NONE, split=VALID) for seed in plan.selection_seeds]
+        for start in starts:
+            found += [StudyCell(group, seed, start) for seed in plan.seeds]
+            found += [StudyCell(group, seed, start, split=VALID) for seed in plan.selection_seeds]
     return found
 
 

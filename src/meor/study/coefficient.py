@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import MeorError, StudyError
-from meor.methods import NONE
+from meor.methods import METHODS
 from meor.methods.coefficient import (
     MULTIPLES,
     Balance,
@@ -109,7 +109,7 @@ def choices(plan: Study, judged: Sequence[Row]) -> tuple[tuple[Choice, ...], dic
 def choose(rows: Sequence[Row], group: Group, method: str) -> Choice:
     """The multiple with the highest validation H_cur among those that keep A_TN; the smallest of equals."""
     mine = [row for row in rows if row.group == group]
-    alone = {row.pair: row for row in mine if row.method == NONE}
+    alone = {row.pair: row for row in mine if row.method == METHODS[method].start}
     if not alone:
         raise StudyError(f"No selection pair of {group} has the host alone, so nothing can be chosen.")
     base = list(alone.values())

@@ -22,7 +22,7 @@ from pydantic import (
 
 from meor.errors import ConfigError
 from meor.escape import file_name
-from meor.methods import NONE, is_penalized
+from meor.methods import METHODS, NONE, is_penalized
 from meor.methods.coefficient import TRIAL_SEED_OFFSET
 from meor.run.config import Config
 from meor.run.explain import explain
@@ -33,7 +33,6 @@ from meor.study.rows import Group
 PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier")
 FIRST_SELECTION_SEED = TRIAL_SEED_OFFSET
 """Pairs that choose a validated coefficient are numbered from here: no study uses them as its own."""
-
 BALANCE, VALIDATED = "balance", "validated"
 TableName = Literal["absolute", "effects", "ablation", "transfer", "boundary", "frontier"]
 _BESIDE = "write {0} in the study file, beside `settings` and not in it"
@@ -60,10 +59,10 @@ def _rule(value: Any) -> Any:
     if value in (BALANCE, VALIDATED):
         return value
     try:
-        number = float(value)
+        number = -1.0 if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = -1.0
-    if isinstance(value, bool) or not 0 <= number < float("inf"):
+    if not 0 <= number < float("inf"):
         raise ValueError(f"is not one of {BALANCE}, {VALIDATED}, a number")
     return repr(number)
 
@@ -121,9 +120,11 @@ class Study(BaseModel):
             values = getattr(self, name)
             if len(set(values)) < len(values):
                 raise _MisfitError(name, "names something twice")
-        if NONE not in self.methods:
-            why = "the others are compared with it and start from it"
-            raise _MisfitError("methods", f"must name {NONE}, the host alone: {why}")
+        starts = [NONE, *(METHODS[name].start for name in self.methods)]
+        if missing := next((start for start in starts if start not in self.methods), None):
+            who = "the others" if missing == NONE else "methods with cap"
+            told = f"{METHODS[missing].label.lower()}: {who} are compared with it and start from it"
+            raise _MisfitError("methods", f"must name {missing}, {told}")
         if self.multiples != (1.0,) and BALANCE not in self.coefficient_rule:
             raise _MisfitError(
                 "multiples", "are multiples of the balanced coefficient: name balance in coefficient_rule"

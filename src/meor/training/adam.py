@@ -4,16 +4,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from meor.compiled import kernel, share
+from meor.compiled import fast_kernel, kernel, share
+from meor.typing import Floats
+
+
+@fast_kernel
+def _norm(row):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(row.shape[0]):
+        total += row[i] * row[i]
+    return math.sqrt(total)
 
 
 @kernel
-def _adam_rows(begin, end, value, gradient, mean, square, beta1, beta2, step_size, root_correction, epsilon):  # type: ignore[no-untyped-def]
-    """One Adam step in place. Element by element, so any division of the work gives the same bits."""
+def _adam_rows(  # type: ignore[no-untyped-def]
+    begin,
+    end,
+    value,
+    gradient,
+    mean,
+    square,
+    beta1,
+    beta2,
+    step_size,
+    root_correction,
+    epsilon,
+    longest,
+    fixed,
+):
+    """One Adam step in place; then rows longer than they may be are shortened (`fixed`: set to that norm).
+
+    Row by row, so any division of the work gives the same bits.
+    """
     for row in range(begin, end):
         for i in range(value.shape[1]):
             g = gradient[row, i]
@@ -22,6 +50,31 @@ def _adam_rows(begin, end, value, gradient, mean, square, beta1, beta2, step_siz
             mean[row, i] = m
             square[row, i] = v
             value[row, i] -= step_size * m / (math.sqrt(v) / root_correction + epsilon)
+        if longest.shape[0]:
+            norm = _norm(value[row])
+            if norm > longest[row] or (fixed and norm > 0.0 and longest[row] < math.inf):
+                for i in range(value.shape[1]):
+                    value[row, i] *= longest[row] / norm
+
+
+@dataclass(frozen=True, slots=True)
+class Longest:
+    """How long each row of a table may become; infinity where it is free."""
+
+    norm: Floats  # [rows], or none where all rows are free
+    fixed: bool = False  # rows are kept at that norm instead of below it
+
+    def shorten(self, value: Tensor) -> None:
+        """The reference of what `_adam_rows` does, and what is done where there is no kernel."""
+        if not len(self.norm):
+            return
+        norm = torch.linalg.vector_norm(value, dim=1)
+        longest = torch.from_numpy(self.norm).to(value)
+        bound = longest.isfinite() & (norm > 0) if self.fixed else norm > longest
+        value[bound] *= (longest / norm)[bound, None]
+
+
+FREE = Longest(np.empty(0))
 
 
 class Adam:
@@ -33,12 +86,14 @@ class Adam:
         learning_rate: float,
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
+        longest: Mapping[str, Longest] | None = None,
     ) -> None:
         self.parameters = dict(parameters)
         self.learning_rate = learning_rate
         self.betas = betas
         self.epsilon = epsilon
         self.steps = 0
+        self._longest = dict(longest or {})
         self._mean = {name: torch.zeros_like(value.data) for name, value in self.parameters.items()}
         self._square = {name: torch.zeros_like(value.data) for name, value in self.parameters.items()}
 
@@ -55,6 +110,7 @@ class Adam:
             if parameter.grad is None or not parameter.numel():
                 continue
             mean, square = self._mean[name], self._square[name]
+            longest = self._longest.get(name, FREE)
             if parameter.device.type == "cpu":
                 share(
                     _adam_rows,
@@ -68,9 +124,12 @@ class Adam:
                     step_size,
                     root_correction,
                     self.epsilon,
+                    longest.norm,
+                    longest.fixed,
                 )
             else:
                 self._torch_step(parameter.data, parameter.grad, mean, square, step_size, root_correction)
+                longest.shorten(parameter.data)
 
     def _torch_step(
         self,

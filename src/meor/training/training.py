@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from meor.backbone.base import Backbone, Model
 from meor.errors import RunError
-from meor.training.adam import Adam
+from meor.training.adam import Adam, Longest
 from meor.training.host import Host, Update
 from meor.training.loss import Embedding
 
@@ -53,18 +54,26 @@ class Training:
     relation: Embedding
     adam: Adam
     cursor: Cursor
+    longest: Longest | None = None  # how long the rows of newcomers may become
     best: dict[str, Tensor] = field(default_factory=dict)  # the trained rows of the best validation
 
     @classmethod
-    def begin(cls, host: Host, model: Model, update: Update) -> Training:
+    def begin(cls, host: Host, model: Model, update: Update, longest: Longest | None = None) -> Training:
         """Open an update on a grown model. The given model is left as it is."""
         _check_size(model, update)
         copy = Model(model.backbone, model.entity.detach().clone(), model.relation.detach().clone())
-        return cls._open(host, copy, update, Cursor(update.number))
+        return cls._open(host, copy, update, Cursor(update.number), longest)
 
     @classmethod
     def restore(
-        cls, host: Host, backbone: Backbone, update: Update, *, tensors: Mapping[str, Tensor], cursor: Cursor
+        cls,
+        host: Host,
+        backbone: Backbone,
+        update: Update,
+        *,
+        tensors: Mapping[str, Tensor],
+        cursor: Cursor,
+        longest: Longest | None = None,
     ) -> Training:
         """Go on from what `tensors()` and the cursor held."""
         if cursor.update != update.number:
@@ -75,7 +84,7 @@ class Training:
             raise RunError("A checkpoint lacks its tables. Go back to the one before it.")
         model = Model(backbone, tensors["entity"].clone(), tensors["relation"].clone())
         _check_size(model, update)
-        training = cls._open(host, model, update, cursor)
+        training = cls._open(host, model, update, cursor, longest)
         _check_tensors(training.tensors(), tensors)
         training.adam.load(_under(tensors, "adam."))
         training.best = {name: value.clone() for name, value in _under(tensors, "best.").items()}
@@ -83,14 +92,17 @@ class Training:
         return training
 
     @classmethod
-    def _open(cls, host: Host, model: Model, update: Update, cursor: Cursor) -> Training:
+    def _open(
+        cls, host: Host, model: Model, update: Update, cursor: Cursor, longest: Longest | None
+    ) -> Training:
         """A stage's tables, and a fresh Adam (decision 20)."""
         stage = list(host.stages(update))[cursor.stage]
         entity = Embedding.of(model.entity, stage.entity_from)
         relation = Embedding.of(model.relation, stage.relation_from)
         host.begin(update, stage, model.backbone, entity, relation)
-        adam = Adam(host.parameters(entity, relation), stage.plan.learning_rate)
-        return cls(host, update, model.backbone, entity, relation, adam, cursor)
+        capped = {} if longest is None else {"entity": _of_trained_rows(longest, entity)}
+        adam = Adam(host.parameters(entity, relation), stage.plan.learning_rate, longest=capped)
+        return cls(host, update, model.backbone, entity, relation, adam, cursor, longest)
 
     def open_next_stage(self) -> bool:
         """Go on to the stage after this one, on the same rows; False after the last one."""
@@ -98,7 +110,7 @@ class Training:
         if cursor.stage + 1 == len(list(self.host.stages(self.update))):
             return False
         onward = Cursor(cursor.update, cursor.stage + 1, step=cursor.step, validations=cursor.validations)
-        opened = self._open(self.host, self.model, self.update, onward)
+        opened = self._open(self.host, self.model, self.update, onward, self.longest)
         self.entity, self.relation, self.adam = opened.entity, opened.relation, opened.adam
         self.cursor, self.best = onward, {}
         return True
@@ -122,6 +134,13 @@ class Training:
     def trains_nothing(self) -> bool:
         """No newcomer and no new relation, and a host that leaves the rest alone."""
         return not any(value.numel() for value in self.adam.parameters.values())
+
+
+def _of_trained_rows(newcomers: Longest, entity: Embedding) -> Longest:
+    """Newcomers are the last rows; others that a host trains are free."""
+    norm = np.full(len(entity.trained), np.inf)
+    norm[len(norm) - len(newcomers.norm) :] = newcomers.norm
+    return Longest(norm, newcomers.fixed)
 
 
 def _check_size(model: Model, update: Update) -> None:

@@ -1,0 +1,43 @@
+"""The norm cap: how long a newcomer's row may become, from degrees and base rows alone.
+
+Norms of trained rows follow degree: nu(d) = a + b log2(1 + d). Newcomers are trained on a few facts, for
+long, and outgrow it; where a score is an inner product, a row that is too long outranks everybody. So after
+each step a newcomer's row is scaled back to at most c nu(d). Nothing here sees a score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from meor.typing import HEAD_COLUMN, TAIL_COLUMN, Facts, Floats, Ids
+
+
+@dataclass(frozen=True, slots=True)
+class NormLaw:
+    """nu(d) = a + b log2(1 + d)."""
+
+    a: float
+    b: float
+
+    @classmethod
+    def fit(cls, rows: Tensor, degree: Ids) -> NormLaw:
+        """Least squares over base rows; with one degree only, their mean norm."""
+        norm = np.linalg.norm(rows.detach().double().cpu().numpy(), axis=1)
+        x = np.log2(1.0 + degree)
+        if np.ptp(x) == 0.0:
+            return cls(float(norm.mean()), 0.0)
+        b = float(((x - x.mean()) * (norm - norm.mean())).sum() / ((x - x.mean()) ** 2).sum())
+        return cls(float(norm.mean() - b * x.mean()), b)
+
+    def __call__(self, degree: Ids) -> Floats:
+        return np.asarray(self.a + self.b * np.log2(1.0 + degree), dtype=np.float64)
+
+
+def degrees(fact: Facts, n_entities: int) -> Ids:
+    """Facts that name each entity; one that names it twice counts once."""
+    head, tail = fact[:, HEAD_COLUMN], fact[:, TAIL_COLUMN]
+    both = np.concatenate([head, tail[tail != head]])
+    return np.bincount(both, minlength=n_entities).astype(np.int64)

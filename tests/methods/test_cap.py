@@ -1,0 +1,159 @@
+"""The norm cap: exact after every step, composed with every method, refused where it means nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.tiny_run import each_step, results, tiny_config, tiny_stream
+from torch import nn
+
+from meor.errors import ConfigError
+from meor.methods import METHODS, is_penalized
+from meor.methods.cap import NormLaw, degrees
+from meor.methods.registry import CAP, NONE, with_cap
+from meor.run.prepare import longest_rows, update_of
+from meor.run.session import start
+from meor.run.view import RunView
+from meor.stream.snapshot import Stream
+from meor.training.adam import Adam, Longest
+
+FAST = ("refine.learning_rate=0.3", "refine.passes=4", "refine.replay_size=60", "cap.factor=0.8")
+
+
+@pytest.fixture(scope="module")
+def stream() -> Stream:
+    return tiny_stream()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, stream: Stream) -> Callable[..., RunView]:
+    place, runs = tmp_path_factory.mktemp("cap"), {}
+
+    def run(*sets: str) -> RunView:
+        if sets not in runs:
+            folder = place / str(len(runs))
+            start(tiny_config(*FAST, *sets), folder, stream=stream, resources=each_step(place / "cache"))
+            runs[sets] = RunView.open(folder)
+        return runs[sets]
+
+    return run
+
+
+def test_the_law_is_the_line_of_least_squares() -> None:
+    degree = np.array([0, 1, 3, 7, 15, 3])
+    rows = torch.zeros(6, 4, dtype=torch.float64)
+    rows[:, 1] = torch.from_numpy(1.5 + 0.25 * np.log2(1.0 + degree))
+    law = NormLaw.fit(rows, degree)
+    assert (law.a, law.b) == pytest.approx((1.5, 0.25), rel=1e-12)
+    assert law(np.array([0, 31])) == pytest.approx([1.5, 2.75], rel=1e-12)
+    noisy = NormLaw.fit(rows + torch.eye(6, 4, dtype=torch.float64), degree)
+    norm = np.linalg.norm((rows + torch.eye(6, 4)).numpy(), axis=1)
+    assert (noisy.b, noisy.a) == pytest.approx(tuple(np.polyfit(np.log2(1.0 + degree), norm, 1)), rel=1e-9)
+    flat = NormLaw.fit(rows[:2], np.array([4, 4]))
+    assert (flat.a, flat.b) == (pytest.approx(1.625), 0.0)
+
+
+def test_a_degree_counts_facts_and_a_fact_that_names_an_entity_twice_counts_once() -> None:
+    fact = np.array([[0, 0, 1], [1, 1, 0], [2, 0, 2], [1, 0, 3]])
+    assert degrees(fact, 6).tolist() == [2, 3, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_step_shortens_the_rows_that_became_too_long(fixed: bool, dtype: torch.dtype) -> None:
+    start_rows = torch.randn(5, 7, generator=torch.Generator().manual_seed(1), dtype=dtype)
+    longest = Longest(np.array([0.5, 2.0, np.inf, 100.0, 3.0]), fixed)
+    free, bound = nn.Parameter(start_rows.clone()), nn.Parameter(start_rows.clone())
+    free.grad, bound.grad = torch.ones_like(free), torch.ones_like(bound)
+    Adam({"rows": free}, 0.1).step()
+    Adam({"rows": bound}, 0.1, longest={"rows": longest}).step()
+    wanted = free.data.clone()
+    longest.shorten(wanted)
+    tolerance = 1e-12 if dtype is torch.float64 else 1e-6
+    torch.testing.assert_close(bound.data, wanted, rtol=tolerance, atol=tolerance)
+    assert torch.equal(bound.data[2], free.data[2])
+    norm = bound.data.double().norm(dim=1)
+    assert norm[0].item() == pytest.approx(0.5, rel=1e-6)
+    assert (norm[3].item() == pytest.approx(100.0, rel=1e-6)) == fixed
+
+
+def test_without_a_cap_a_step_has_the_bits_it_had() -> None:
+    rows = torch.randn(5, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    one, other = nn.Parameter(rows.clone()), nn.Parameter(rows.clone())
+    one.grad, other.grad = torch.ones_like(rows), torch.ones_like(rows)
+    Adam({"rows": one}, 0.1).step()
+    Adam({"rows": other}, 0.1, longest={"rows": Longest(np.full(5, np.inf))}).step()
+    assert torch.equal(one, other)
+
+
+def test_newcomers_stay_within_their_cap_and_old_rows_are_left_alone(
+    made: Callable[..., RunView], stream: Stream
+) -> None:
+    view, free = made(f"method={CAP}"), made()
+    outgrew = 0
+    for number in stream.updates:
+        update = update_of(view.config, stream, number)
+        longest = longest_rows(view.config, stream, update, view.model(0))
+        assert longest is not None
+        norm = view.model(number).entity[update.n_old :].norm(dim=1).numpy()
+        assert (norm <= longest.norm * (1 + 1e-12)).all()
+        outgrew += int((free.model(number).entity[update.n_old :].norm(dim=1).numpy() > longest.norm).sum())
+        assert torch.equal(view.model(number).entity[: update.n_old], view.model(number - 1).entity)
+    assert outgrew > 4, "without a cap these rows would be longer"
+
+
+def test_norms_can_be_kept_at_what_the_degree_suggests(made: Callable[..., RunView], stream: Stream) -> None:
+    view = made(f"method={CAP}", "cap.norm=exactly")
+    longest = longest_rows(view.config, stream, update_of(view.config, stream, 1), view.model(0))
+    assert longest is not None
+    norm = view.model(1).entity[24:].norm(dim=1).numpy()
+    assert norm == pytest.approx(longest.norm, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["meor", "calibration"])
+def test_it_composes_and_is_balanced_against_the_capped_host(made: Callable[..., RunView], name: str) -> None:
+    capped = made(f"method={CAP}")
+    sets = (f"method={with_cap(name)}", *(("coefficient=0.0",) if is_penalized(name) else ()))
+    same = made(*sets)
+    for update in (1, 2):
+        assert torch.equal(same.model(update).entity, capped.model(update).entity)
+    if is_penalized(name):
+        strong = made(f"method={with_cap(name)}", "coefficient=50.0")
+        assert not torch.equal(strong.model(2).entity, capped.model(2).entity)
+        events = list(made(f"method={with_cap(name)}").events())
+        assert {each["rule"] for each in events if each["event"] == "coefficient"} == {"balance"}
+
+
+def test_the_run_that_is_given_must_be_the_capped_one(
+    tmp_path: Path, made: Callable[..., RunView], stream: Stream
+) -> None:
+    config = tiny_config(*FAST, f"method={with_cap('calibration')}")
+    given = each_step(tmp_path / "cache", replay=made(f"method={CAP}").path)
+    start(config, tmp_path / "run", stream=stream, resources=given)
+    alone = made(f"method={with_cap('calibration')}")
+    files = {name: value for name, value in results(tmp_path / "run").items() if "optimizer" not in name}
+    assert files == {name: value for name, value in results(alone.path).items() if "optimizer" not in name}
+    wrong = each_step(tmp_path / "cache", replay=made().path)
+    with pytest.raises(Exception, match="Give one with the same"):
+        start(config, tmp_path / "other", stream=stream, resources=wrong)
+
+
+def test_it_is_refused_where_a_norm_is_no_scale_of_scores(tmp_path: Path, stream: Stream) -> None:
+    with pytest.raises(ConfigError, match="a longer row does not score higher"):
+        start(tiny_config(f"method={CAP}", "backbone=transe"), tmp_path / "run", stream=stream)
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_method_has_a_capped_one_beside_it_and_settings_name_it() -> None:
+    plain = [name for name, method in METHODS.items() if not method.capped]
+    assert [with_cap(name) for name in plain] == [name for name, method in METHODS.items() if method.capped]
+    assert METHODS[CAP].label == "Cap"
+    assert {METHODS[with_cap(name)].start for name in plain} == {CAP}
+    assert {METHODS[name].start for name in plain} == {NONE}
+    dumped = tiny_config(f"method={CAP}", "cap.factor=0.9").model_dump(mode="json")
+    assert dumped["cap"] == {"factor": 0.9, "norm": "at-most"}
+    assert "cap" not in tiny_config().model_dump(mode="json")
