@@ -104,7 +104,7 @@ class Live(Bar, Shown):
         self._progress.update(self._task, completed=done, loss=f"loss {loss:.4f}")
 
     def validated(self, passes: int, mrr: float) -> None:
-        self._progress.update(self._task, mrr=f"  valid MRR {mrr:.4f}")
+        self._progress.update(self._task, mrr=f"  validation {mrr:.4f}")
 
     def event(self, name: str, fields: dict[str, Any]) -> None:
         text = line_of(name, fields)

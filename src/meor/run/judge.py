@@ -14,6 +14,7 @@ from meor.evaluation.ranks_file import read_ranks
 from meor.run.config import Config
 from meor.run.folder import RunFolder
 from meor.run.layout import RANKS, update_name
+from meor.run.stopping import UpdateScore
 from meor.stream.snapshot import Stream
 from meor.training.host import Host, Update
 from meor.typing import Side, Split
@@ -31,7 +32,7 @@ class Judge:
         self.sides = [Side[name.upper()] for name in chosen.sides]
         self.filter_splits = [Split(name) for name in chosen.filter_splits]
         self.selection_filter = [Split(name) for name in chosen.selection_filter]
-        self.sample = chosen.sample
+        self.sample, self.stops = chosen.sample, config.refine.validate_every > 0
         self.updates = list(stream.updates) if chosen.updates is None else sorted(chosen.updates)
 
     def validation_mrr(self, model: Model) -> float:
@@ -45,6 +46,14 @@ class Judge:
             rules=Rules(filter_splits=tuple(self.selection_filter)),
         )
         return measure(np.concatenate([each.cur for each in ranks]))
+
+    def stopping(self, update: int) -> UpdateScore | None:
+        """What stops the training of an update; None where nothing does, or nothing can be judged."""
+        if not self.stops:
+            return None
+        chosen = tuple(self.selection_filter)
+        score = UpdateScore(self.stream, update, chosen, self.memory, self._freezes_old_rows(update))
+        return score if score.can_judge else None
 
     def ranks(self, update: int, model: Model) -> BySplit:
         """The ranks of an update in every chosen split; empty where the update is not to be evaluated."""

@@ -16,6 +16,7 @@ from meor.methods import METHODS, NONE
 from meor.run.base_store import BaseStore, StoredBase, Wanted
 from meor.run.config import Config
 from meor.run.folder import RunFolder
+from meor.run.judge import Judge
 from meor.run.layout import MODEL, update_name, versions
 from meor.run.prepare import grown, host_of, longest_rows, pack_model, update_of
 from meor.run.trainer import Trainer
@@ -38,6 +39,7 @@ class Pair:
     store: BaseStore
     committed: Callable[[int], Model]  # this run's own models, replay's as long as nothing is decided
     trainer: Trainer
+    judge: Judge
 
     def run(self) -> RunView:
         assert self.given is not None  # noqa: S101  (asked only where it is given)
@@ -76,4 +78,5 @@ class Pair:
         base = self.committed(0)
         start = grown(self.config, self.committed(number - 1), update, base)
         longest = longest_rows(self.config, self.stream, update, base)
-        return self.trainer.probe(Training.begin(host_of(self.config), start, update, longest))
+        training = Training.begin(host_of(self.config), start, update, longest)
+        return self.trainer.probe(training, self.judge.stopping(number))

@@ -60,6 +60,8 @@ def refine_plan(config: Config) -> Plan:
         negatives=refine.negatives,
         order=refine.order,
         replay_negatives=refine.replay_negatives,
+        validate_every=refine.validate_every,
+        patience=refine.patience,
     )
 
 

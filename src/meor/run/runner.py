@@ -54,7 +54,8 @@ class Runner:
         self.judge = Judge(folder, config, stream, self.host, resources.memory)
         self.control = control_of(config, stream, self.judge, self.log)
         self.store = BaseStore(resources.cache or default_cache(), self.say, disk=folder.disk)
-        self.pair = Pair(folder, config, stream, resources.replay, self.store, self._committed, self.trainer)
+        given = resources.replay, self.store, self._committed
+        self.pair = Pair(folder, config, stream, *given, self.trainer, self.judge)
         self.endpoints: dict[str, Any] = {}
 
     def begin(self, *, resumed: bool) -> None:
@@ -149,7 +150,10 @@ class Runner:
         if METHODS[self.config.method].kind == "transform" and self.resources.replay is not None:
             model = self.pair.run().model(number)
         else:
-            model = self.trainer.train(training, "update", term)
+            stopping = self.judge.stopping(number)
+            if stopping is None and self.judge.stops:
+                self.say(f"update {number} has no validation facts to stop by, so it makes all its passes")
+            model = self.trainer.train(training, "update", term, stopping)
         self.watcher.phase("evaluate", number)
         found = self.control.results(update, model, self._committed, term)
         # Logged first: a run stopped in between says it twice rather than never.
@@ -157,6 +161,7 @@ class Runner:
             "updated",
             update=number,
             steps=training.cursor.step,
+            validations=training.cursor.validations,
             optimizer_sha256=_optimizer_sha256(training),
             row_norms=row_norms(model, update.n_old),
         )

@@ -119,6 +119,16 @@ class Refine(Section):
     replay_size: Annotated[int, Field(ge=0)] = 2048
     replay_negatives: Literal["current", "old"] = "current"
     buffer: Literal["uniform", "reservoir"] = "uniform"
+    validate_every: Annotated[int, Field(ge=0)] = 0  # passes; 0 makes all passes, others stop by themselves
+    patience: Positive = 3
+
+    @model_serializer(mode="wrap")
+    def _say_only_what_stops(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Runs that make all their passes keep the hash and the bytes they had before there was a choice.
+        found: dict[str, Any] = dump(self)
+        if not self.validate_every:
+            found = {key: value for key, value in found.items() if key not in {"validate_every", "patience"}}
+        return found
 
 
 class PenaltySettings(Section):

@@ -110,10 +110,14 @@ class Trainer:
         self._checkpoint_if_due(training)
         return model
 
-    def probe(self, training: Training) -> Model:
+    def probe(self, training: Training, validate: Validate | None = None) -> Model:
         """Train without a checkpoint: their place belongs to the update of the run itself."""
         self._announce(training, "balance")
-        return refine(training, on_step=lambda now, loss: self.watcher.step(now.cursor.step, loss))
+
+        def on_step(now: Training, loss: float) -> None:
+            self.watcher.step(now.cursor.step, loss)
+
+        return refine(training, validate=validate, on_step=on_step)
 
     def _announce(self, training: Training, phase: str) -> None:
         # The total is an upper bound: a stage that validates may stop early.

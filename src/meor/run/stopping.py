@@ -1,0 +1,75 @@
+"""When an update has been trained for long enough: what old answers keep and what newcomers gain, in balance.
+
+The harmonic mean of H_cur and A_TN of the update, on validation facts: a seeded sample of the old ones, and
+every query whose answer is a newcomer. Old rows that do not move keep their counts, so only newcomers are
+ranked again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meor.backbone import Model
+from meor.evaluation.endpoints import measure
+from meor.evaluation.tally import tally
+from meor.stream.occurrence import ALL, EvaluationFilter, Occurrences, occurrences
+from meor.stream.snapshot import Stream
+from meor.typing import SIDES, Role, Side, Split
+
+OLD_FACTS = 1_000
+"""Old validation facts per snapshot that are ranked at most."""
+
+Counted = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class UpdateScore:
+    """A model of the update -> the harmonic mean; higher is better."""
+
+    stream: Stream
+    update: int
+    filter_splits: tuple[Split, ...]
+    memory: int
+    frozen: bool  # neither an old entity nor an old relation moves
+    _known: EvaluationFilter = field(init=False)
+    _asked: dict[tuple[Side, Role], Occurrences] = field(init=False)
+    _old: dict[Side, Counted] = field(init=False, default_factory=dict)  # old candidates ahead, once counted
+
+    def __post_init__(self) -> None:
+        self._known = EvaluationFilter.through(self.stream, self.update, self.filter_splits)
+        self._asked = {}
+        for side in SIDES:
+            for role, sample in ((Role.HISTORICAL, OLD_FACTS), (Role.TARGET_NEWCOMER, ALL)):
+                asked = occurrences(self.stream, self.update, side, Split.VALID, sample=sample)
+                self._asked[side, role] = asked.select(asked.role == role)
+
+    @property
+    def can_judge(self) -> bool:
+        """Are there queries of both kinds, on some side?"""
+        return all(self._queries(role) for role in (Role.HISTORICAL, Role.TARGET_NEWCOMER))
+
+    def __call__(self, model: Model) -> float:
+        kept, gained = (self._mean(model, role) for role in (Role.HISTORICAL, Role.TARGET_NEWCOMER))
+        return 2 * kept * gained / (kept + gained)
+
+    def _mean(self, model: Model, role: Role) -> float:
+        """Sides weigh the same, as in the endpoints; a side without a query is left out."""
+        found = [measure(self._ranks(model, side, role)) for side in self._queries(role)]
+        return float(np.mean(found))
+
+    def _queries(self, role: Role) -> list[Side]:
+        return [side for side in SIDES if len(self._asked[side, role])]
+
+    def _ranks(self, model: Model, side: Side, role: Role) -> NDArray[np.float64]:
+        n_old, n_cur = self.stream.entity_counts[self.update - 1], self.stream.entity_counts[self.update]
+        reused = role is Role.HISTORICAL and side in self._old
+        ranges = [(n_old, n_cur)] if reused else [(0, n_old), (n_old, n_cur)]
+        counted = tally(model, self._asked[side, role], self._known, ranges, n_cur, self.memory)
+        ahead = [each[:, 0] + each[:, 1] for each in counted]  # higher scores, and equal ones of smaller id
+        old = self._old[side] if reused else ahead[0]
+        if self.frozen and role is Role.HISTORICAL:
+            self._old[side] = old
+        return (1 + old + ahead[-1]).astype(np.float64)
