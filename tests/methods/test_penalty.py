@@ -400,3 +400,24 @@ def test_a_coordinate_at_which_query_and_newcomer_meet_pulls_neither_way():
     assert gradients[0][:, 0].abs().min() > 0
     assert not gradients[0][:, 1:].any()
     torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", sorted(BACKBONES))
+def test_shuffled_values_are_the_own_means_of_another_query_on_both_paths(name):
+    stream, model, own = built(21, name)
+    shuffled = replace(own, variant=replace(MEOR, assignment="values"))
+    everyone = np.flatnonzero(own.eligible)
+    moved = shuffled.value_of[everyone]
+    assert (moved != everyone).all()
+    assert (own.cohort.side[moved] == own.cohort.side[everyone]).all()
+    entity, relation = tables(model, stream)
+    kept = Penalty(own, model.backbone).frozen(entity, relation).reference
+    found = Penalty(shuffled, model.backbone).frozen(entity, relation).reference
+    assert (found[everyone] == kept[moved]).all()
+    assert not (found[everyone] == kept[everyone]).all()
+    score = table_scores(model.backbone, model.entity, model.relation)
+    replay = np.arange(12)
+    plain = Penalty(shuffled, model.backbone).of_scores(score, replay)
+    fast = Penalty(shuffled, model.backbone)(entity, relation, replay)
+    assert fast.item() == pytest.approx(plain.item(), rel=1e-12)
+    assert fast.item() > 0

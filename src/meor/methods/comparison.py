@@ -47,13 +47,15 @@ class Comparison:
     variant: Variant = MEOR
     settings: Settings = field(default_factory=Settings)
     partner: Ids = field(init=False)  # [X] whose references an occurrence uses
+    value_of: Ids = field(init=False)  # [X] whose mean reference is subtracted
     eligible: NDArray[np.bool_] = field(init=False)  # [X]
 
     def __post_init__(self) -> None:
         cohort = self.cohort
         own = np.arange(len(cohort))
-        shuffled = self.variant.assignment == "shuffled"
-        object.__setattr__(self, "partner", shuffled_partners(cohort) if shuffled else own)
+        other = own if self.variant.assignment == "own" else shuffled_partners(cohort)
+        object.__setattr__(self, "partner", other if self.variant.assignment == "shuffled" else own)
+        object.__setattr__(self, "value_of", other if self.variant.assignment == "values" else own)
         object.__setattr__(self, "eligible", cohort.eligible)
 
     @classmethod

@@ -71,11 +71,14 @@ def dense_pressures(
     cohort = comparison.cohort
     each = 40 * (cohort.n_cur + comparison.settings.draws * cohort.n_new)
     size = max(1, comparison.settings.memory // max(each, 1))
-    parts = [
-        _pressures(comparison, score, index[begin : begin + size], scale)
-        for begin in range(0, len(index), size)
-    ]
-    return torch.cat([new for new, _ in parts]), torch.cat([reference for _, reference in parts])
+
+    def over(chosen: Ids) -> list[tuple[Tensor, Tensor]]:
+        blocks = range(0, len(chosen), size)
+        return [_pressures(comparison, score, chosen[begin : begin + size], scale) for begin in blocks]
+
+    own = over(index)
+    borrowed = over(comparison.value_of[index]) if comparison.variant.assignment == "values" else own
+    return torch.cat([new for new, _ in own]), torch.cat([reference for _, reference in borrowed])
 
 
 def _pressures(

@@ -95,7 +95,7 @@ def _with_references(comparison: Comparison, frozen: Frozen, old_EW: Floats) -> 
         part = index[begin : begin + size]
         reference[part], missing = _mean_pressures(comparison, frozen, old, part)
         dropped += missing
-    return replace(frozen, reference=reference, dropped=dropped)
+    return replace(frozen, reference=reference[comparison.value_of], dropped=dropped)
 
 
 def _mean_pressures(comparison: Comparison, frozen: Frozen, old: Candidates, part: Ids) -> tuple[Floats, int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Aggregate = Literal["smooth", "max"]
 Reference = Literal["matched", "role"]
-Assignment = Literal["own", "shuffled"]
+Assignment = Literal["own", "shuffled", "values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Variant:
 
     aggregate: Aggregate  # U_beta or the largest gap
     reference: Reference  # nested keys, or the role alone
-    assignment: Assignment  # an occurrence's own references, or another's
+    assignment: Assignment  # an occurrence's own references, another's, or the value that another's have
     centered: bool  # is the mean old reference subtracted?
 
 
@@ -33,6 +33,7 @@ MEOR = Variant(aggregate="smooth", reference="matched", assignment="own", center
 MMR = replace(MEOR, aggregate="max")
 UOR = replace(MEOR, reference="role")
 SHUFFLED = replace(MEOR, assignment="shuffled")
+SHUFFLED_VALUES = replace(MEOR, assignment="values")
 UNCENTERED = replace(MEOR, centered=False)
 
 Kind = Literal["host", "penalty", "transform"]
@@ -112,8 +113,9 @@ def capped(method: Method) -> Method:
 
 
 def penalties() -> dict[str, Variant]:
-    """The variants of all methods that add a penalty, by name."""
-    return {name: method.variant for name, method in METHODS.items() if method.variant is not None}
+    """The variants of all methods that add a penalty, by name; each is there once, without a cap."""
+    plain = (method for method in METHODS.values() if not method.capped)
+    return {method.name: method.variant for method in plain if method.variant is not None}
 
 
 def is_penalized(name: str) -> bool:
@@ -168,6 +170,15 @@ register(
         "MEOR with the matched references of another question.",
         variant=SHUFFLED,
         isolates="Query-specific assignment",
+    )
+)
+register(
+    Method(
+        "shuffled-values",
+        "Shuffled values",
+        "MEOR with the mean reference of another query subtracted, as that query has it.",
+        variant=SHUFFLED_VALUES,
+        isolates="Query-specific reference values",
     )
 )
 register(

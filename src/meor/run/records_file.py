@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 
-from meor.methods import penalties
+from meor.methods import METHODS
 from meor.methods.comparison import Comparison, Settings
 from meor.methods.penalty import Records
 from meor.methods.registry import MEOR, Variant
@@ -22,7 +22,7 @@ from meor.typing import SIDES
 
 def variant_of(method: str) -> Variant:
     """The variant whose records a method has; methods without a penalty are looked at as MEOR would."""
-    return penalties().get(method, MEOR)
+    return METHODS[method].variant or MEOR
 
 
 def comparison_of(config: Config, stream: Stream, update: int) -> Comparison:

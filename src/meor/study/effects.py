@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from meor.errors import StudyError
 from meor.evaluation.endpoints import MARK
-from meor.methods import calibration_grid, penalties
+from meor.methods import calibration_grid
 from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
 from meor.study.rows import ENDPOINTS, IDENTITY_TOLERANCE, Group, Row, select
 
@@ -234,7 +234,8 @@ def adjusted(comparisons: Sequence[PairedComparison], endpoint: str = "H_cur") -
 
 def _reference(row: Row) -> str | None:
     """What kind of old entities a method compares with."""
-    return penalties()[row.method].reference if row.method in penalties() else None
+    variant = METHODS[row.method].variant if row.method in METHODS else None
+    return None if variant is None else variant.reference
 
 
 def _difference(name: str, ours: Row, theirs: Row) -> float | None:
