@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from meor.errors import StudyError
 from meor.evaluation.endpoints import MARK
-from meor.methods import calibration_grid
+from meor.methods import METHODS, calibration_grid
 from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
 from meor.study.rows import ENDPOINTS, IDENTITY_TOLERANCE, Group, Row, select
 
