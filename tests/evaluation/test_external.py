@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from safetensors.torch import save_file
 
 from meor.errors import InputError, MeorError, ModelError
 from meor.evaluation.external import load_external
-from meor.evaluation.foreign_file import read_array
+from meor.evaluation.foreign_file import _first_line, read_array
 from meor.stream.snapshot import build_stream
 from meor.typing import Split
 
@@ -318,3 +319,18 @@ def test_arrays_and_names_of_files_are_accepted_alike(stream, files):
     assert torch.equal(in_order.relation, expected.relation)
     with pytest.raises(ModelError, match="the entity array"):
         load_external(stream, "complex", files.entity, files.relation[:, :4], through=1)
+
+
+def test_the_first_line_of_a_reason_is_repeated_and_its_kind_where_there_is_none() -> None:
+    assert _first_line(ValueError("one\ntwo")) == "one"
+    assert _first_line(ValueError("x" * 300)) == "x" * 200
+    assert _first_line(KeyError()) == "KeyError"
+
+
+def test_a_tensor_that_is_alone_may_have_any_name_and_one_of_several_has_its_own(tmp_path) -> None:
+    rows = np.arange(6, dtype=np.float64).reshape(3, 2)
+    save_file({"weights": torch.from_numpy(rows)}, tmp_path / "alone.safetensors")
+    two = {"a": torch.zeros(1, 1), "entity": torch.from_numpy(rows)}
+    save_file(two, tmp_path / "two.safetensors")
+    for name in ("alone", "two"):
+        assert read_array(tmp_path / f"{name}.safetensors", "entity").tolist() == rows.tolist()

@@ -8,7 +8,15 @@ import torch
 
 from meor.backbone import BACKBONES, Backbone, Model
 from meor.errors import ConfigError, MemoryBudgetError, NonFiniteError
-from meor.evaluation.rank import FilterPrefix, Ranks, Rules, Ties, rank_update, rank_update_incrementally
+from meor.evaluation.rank import (
+    FilterPrefix,
+    Ranks,
+    Rules,
+    Ties,
+    plain_rank,
+    rank_update,
+    rank_update_incrementally,
+)
 from meor.stream.snapshot import Stream, build_stream
 from meor.typing import Role, Side, Split
 
@@ -151,3 +159,17 @@ def test_sides_splits_and_rules_are_known_by_name() -> None:
     for wrong in ({"sides": ["hed"]}, {"split": "tset"}):
         with pytest.raises(ConfigError, match=r"there is no (side|split)"):
             rank_update(stream, model, 1, **wrong)  # type: ignore[arg-type]
+
+
+def test_the_plain_rank_counts_who_is_ahead_and_never_the_answer_itself() -> None:
+    score = np.array([[3.0, 1.0, 2.0, 2.0, 2.0, 9.0]])
+    nobody = np.zeros((1, 6), np.bool_)
+    first = nobody.copy()
+    first[0, 0] = True
+    for answer, left_out, universe, wanted in (
+        (3, nobody, 5, 3),  # 0 is higher, 2 is equal with a smaller id
+        (3, nobody, 6, 4),
+        (3, first, 5, 2),
+        (5, nobody, 6, 1),
+    ):
+        assert plain_rank(score, np.array([answer]), left_out, universe).tolist() == [wanted]

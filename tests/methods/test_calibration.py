@@ -352,3 +352,20 @@ def test_known_answers_at_the_edges_of_a_cohort_are_left_out():
         answers = known.on(Side.HEAD).of(tail, relation)
         assert count == end - first - ((answers >= first) & (answers < end)).sum()
     assert {first, end - 1} <= set(edge[:, 0])
+
+
+def test_ties_with_a_threshold_count_where_they_are_asked_for():
+    stream = three_snapshots(2)
+    model = model_of(stream, "distmult", 2, 2)
+    universe = Universe.of(
+        model, stream.entity_counts, EvaluationFilter.from_facts(np.empty((0, 3), np.int64), 3)
+    )
+    fact = np.array([[0, 0, 1], [3, 1, 2]])
+    asked = Occurrences(2, Side.TAIL, fact, np.zeros(2, np.int64), np.zeros(2, np.int8))
+    queries = universe.queries(asked)
+    raw = universe.raw_scores(queries.row, universe.bounds[2], universe.bounds[3])
+    threshold = np.sort(raw, axis=1)[:, [0, 5, -1]]  # each is the score of some candidate
+    for inclusive in (False, True):
+        found = counts_under(universe, queries, 2, threshold, inclusive=inclusive)
+        above = raw[:, None] >= threshold[:, :, None] if inclusive else raw[:, None] > threshold[:, :, None]
+        assert found.tolist() == above.sum(2).tolist()

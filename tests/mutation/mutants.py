@@ -77,7 +77,7 @@ def prepare(wanted):
         importlib.import_module(name)
     for old in WORK.glob("[!m]*"):
         shutil.rmtree(old)
-    for folder in ("src", "tests"):
+    for folder in ("src", "tests", "docs"):
         shutil.copytree(ROOT / folder, WHOLE / folder)
     shutil.copy2(ROOT / "pyproject.toml", WHOLE)
     limits = {}

@@ -144,3 +144,27 @@ def test_what_is_forgotten_is_struck_from_the_manifest_on_disk(folder: RunFolder
     assert not manifest["complete"]
     assert {name for name in manifest["sha256"] if "/" in name} == {"update-0/model.safetensors"}
     assert not {"endpoints.json", LOG} & manifest["sha256"].keys()
+
+
+def test_a_place_that_is_not_there_is_free_and_stays_away(tmp_path: Path, folder: RunFolder) -> None:
+    make_free(tmp_path / "absent", force=False)
+    assert not (tmp_path / "absent").exists()
+    with pytest.raises(RunError, match="holds a run"):
+        make_free(folder.path, force=False)
+
+
+def test_checkpoints_lie_in_the_folder_and_know_its_settings(folder: RunFolder) -> None:
+    assert folder.checkpoints.folder == folder.path / "steps"
+    assert folder.checkpoints.config_hash == "hash"
+
+
+def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path: Path, stream: Stream) -> None:
+    class Full(Hasty):
+        def write(self, path: Path, content: bytes) -> None:
+            if path.name.startswith("config.yaml"):
+                raise OSError(28, "No space left on device")
+            super().write(path, content)
+
+    with pytest.raises(RunError, match="space"):
+        RunFolder.begin(tmp_path / "run", tiny_config(), stream, "hash", threads=1, disk=Full())
+    assert not (tmp_path / "run").exists()

@@ -12,7 +12,7 @@ import pytest
 
 import meor
 from meor.errors import RunError
-from meor.storage.disk import Disk, commit_file, commit_folder, replace_folder
+from meor.storage.disk import Disk, commit_file, commit_folder, explain_os_error, replace_folder
 
 
 class Noting(Disk):
@@ -111,3 +111,8 @@ def test_storage_is_the_only_place_that_writes_a_file() -> None:
 def test_a_line_that_writes_is_noticed(line: str) -> None:
     assert list(_writers(ast.parse(line)))
     assert not list(_writers(ast.parse("open(p, 'rb'); p.open('rb'); t.replace('a', 'b'); tarfile.open(p)")))
+
+
+def test_what_the_system_says_is_repeated_and_its_number_where_it_says_nothing(tmp_path: Path) -> None:
+    assert "strange matter" in str(explain_os_error(OSError(9999, "strange matter"), tmp_path))
+    assert "odd" in str(explain_os_error(OSError("odd"), tmp_path))
