@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.growth import growing
 
-from meor.cohort.newcomers import build_cohort
+from meor.cohort.newcomers import SCALE_SAMPLE, build_cohort
 from meor.errors import InputError
 from meor.stream.occurrence import TrainAnswers
 from meor.stream.snapshot import Stream, build_stream
@@ -117,3 +119,12 @@ def test_an_occurrence_asks_for_one_end_of_its_fact_from_the_other():
         assert np.array_equal(cohort.answer[on], fact[:, missing])
         assert np.array_equal(cohort.anchor[on], fact[:, given])
         assert np.array_equal(cohort.relation[on], fact[:, 1])
+
+
+def test_one_old_entity_in_the_pool_is_enough_and_a_scale_sample_has_the_papers_size():
+    stream = growing(3, n_old=20, n_new=8)
+    cohort = build_cohort(stream, 1, stream.snapshots[0].train[:12], run=0)
+    assert SCALE_SAMPLE == 256
+    assert cohort.scale.shape[1] == SCALE_SAMPLE
+    assert replace(cohort, n_pool=np.ones_like(cohort.n_pool)).eligible.any()
+    assert not replace(cohort, n_pool=np.zeros_like(cohort.n_pool)).eligible.any()

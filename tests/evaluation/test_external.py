@@ -334,3 +334,8 @@ def test_a_tensor_that_is_alone_may_have_any_name_and_one_of_several_has_its_own
     save_file(two, tmp_path / "two.safetensors")
     for name in ("alone", "two"):
         assert read_array(tmp_path / f"{name}.safetensors", "entity").tolist() == rows.tolist()
+
+
+def test_a_tensor_is_mapped_and_not_copied(tmp_path) -> None:
+    save_file({"entity": torch.ones(3, 2)}, tmp_path / "rows.safetensors")
+    assert isinstance(read_array(tmp_path / "rows.safetensors", "entity"), np.memmap)

@@ -99,5 +99,7 @@ def test_groups_without_a_query_are_left_out():
     rng = np.random.default_rng(1)
     stream = oracle.small_stream(rng)
     model = oracle.dyadic_model("distmult", len(stream.entities), len(stream.relations), rng)
-    groups = grouping.Groups(("(none)", "x"), np.zeros(len(stream.entities), dtype=np.int64))
-    assert [report.name for report in by_group(rank_update(stream, model, 1), groups)] == ["(none)"]
+    ranks = rank_update(stream, model, 1)
+    for number, name in enumerate(("(none)", "x", "y")):
+        groups = grouping.Groups(("(none)", "x", "y"), np.full(len(stream.entities), number))
+        assert [report.name for report in by_group(ranks, groups)] == [name]

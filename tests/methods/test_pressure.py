@@ -108,3 +108,12 @@ def test_newcomers_press_as_the_equation_says_and_the_smallest_gap_is_not_drowne
     wanted.backward()
     assert value[0] == pytest.approx(float(wanted), rel=1e-12, abs=0)
     assert weight == pytest.approx(everyone.grad[:2].numpy(), rel=1e-12, abs=0)
+
+
+def test_each_row_of_several_is_judged_by_its_own_members():
+    gap = torch.tensor([[0.5, 2.0, -1.0], [3.0, 1.0, 0.2]], dtype=torch.float64)
+    member = torch.tensor([[True, True, False], [False, True, True]])
+    for kind in ("smooth", "max"):
+        both = pressure(gap, kind, 5.0, member)
+        alone = [pressure(row[own], kind, 5.0).item() for row, own in zip(gap, member, strict=True)]
+        assert both.tolist() == pytest.approx(alone, rel=1e-14)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from meor.cli import app
 from meor.errors import ConfigError
-from meor.methods import METHODS, Method, is_penalized, register
+from meor.methods import METHODS, Method, is_penalized, method_label, register
 from meor.methods.registry import MEOR
 from meor.run.config import Config
 from meor.stream.files import write_stream
@@ -67,3 +67,8 @@ def test_settings_know_exactly_the_registered_methods() -> None:
         "cap",
         "cap+calibration",
     ]
+
+
+def test_a_label_is_that_of_the_record_and_an_unknown_name_stands_for_itself() -> None:
+    assert method_label("meor") == "MEOR"
+    assert method_label("nobody") == "nobody"

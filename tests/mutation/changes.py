@@ -61,6 +61,8 @@ def places(node: ast.AST, scope: tuple[str, ...] = ()) -> Iterator[Place]:
     for field, value in ast.iter_fields(node):
         if field in {"annotation", "returns", "decorator_list", "exc"} or isinstance(node, ast.JoinedStr):
             continue
+        if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip: a guard that no input reaches
+            continue
         for at, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if isinstance(child, ast.AST):
                 yield node, field, at, ".".join(scope) or "(module)"

@@ -26,7 +26,11 @@ TABLE = [
     ("methods", f"{PENALTY} properties/test_objective.py", True),
     ("evaluation/audit.py evaluation/groups.py", "evaluation/test_groups.py cli/test_audit.py", True),
     ("evaluation", "evaluation properties/test_endpoints.py properties/test_ranks.py -k 'not planted'", True),
-    ("study/bounds.py study/effects.py", "study/test_bounds.py study/test_effects.py", True),
+    (
+        "study/bounds.py study/effects.py",
+        "study/test_bounds.py study/test_effects.py study/test_partial.py",
+        True,
+    ),
     ("run/checkpoint.py", f"run/test_checkpoint.py {DAMAGE}", True),
     ("storage/disk.py run/folder.py", f"storage/test_disk.py run/test_folder.py {DAMAGE}", True),
     (
