@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from meor.compiled import fast_kernel, kernel
+from meor.compiled import fast_kernel, fast_part, kernel
 from meor.methods.equations import SHIFT_ABOVE
 
 
@@ -157,7 +157,7 @@ def add_row_gradients(
             gradient_NW[row, i] += own[i]
 
 
-@fast_kernel
+@fast_part
 def _pull(is_dot, factor, query, row, own):
     """own += factor * ds/drow."""
     if is_dot:

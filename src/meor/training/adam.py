@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from meor.compiled import fast_kernel, kernel, share
+from meor.compiled import fast_part, kernel, share
 from meor.typing import Floats
 
 
-@fast_kernel
+@fast_part
 def _norm(row):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(row.shape[0]):

@@ -18,14 +18,14 @@ from typing import Final
 
 import numpy as np
 
-from meor.compiled import fast_kernel, kernel
+from meor.compiled import fast_kernel, fast_part, kernel
 
 COMPLEX: Final = 0
 PRODUCT: Final = 1
 TRANSLATION: Final = 2
 
 
-@fast_kernel
+@fast_part
 def _form_query(form, tail_side, anchor, relation, out):
     width = anchor.shape[0]
     if form == COMPLEX:
@@ -45,7 +45,7 @@ def _form_query(form, tail_side, anchor, relation, out):
             out[i] = anchor[i] + sign * relation[i]
 
 
-@fast_kernel
+@fast_part
 def _fold_query(form, tail_side, d_query, anchor, relation, d_anchor, d_relation):
     """Add the gradient of a query row to those of its anchor and relation rows."""
     width = anchor.shape[0]
@@ -71,7 +71,7 @@ def _fold_query(form, tail_side, d_query, anchor, relation, d_anchor, d_relation
             d_relation[i] += sign * d_query[i]
 
 
-@fast_kernel
+@fast_part
 def _score(form, query, row, gamma):
     total = query[0] * 0
     if form == TRANSLATION:
@@ -83,12 +83,12 @@ def _score(form, query, row, gamma):
     return total
 
 
-@fast_kernel
+@fast_part
 def _sign(value):
     return (1.0 if value > 0 else 0.0) - (1.0 if value < 0 else 0.0)
 
 
-@fast_kernel
+@fast_part
 def _pull_query(form, weight, query, row, d_query):
     """d_query += weight * ds/dquery."""
     if form == TRANSLATION:
@@ -99,7 +99,7 @@ def _pull_query(form, weight, query, row, d_query):
             d_query[i] += weight * row[i]
 
 
-@fast_kernel
+@fast_part
 def _pull_row(form, weight, query, row, d_row):
     """d_row += weight * ds/drow."""
     if form == TRANSLATION:
