@@ -152,7 +152,7 @@ def test_one_whole_update_agrees_with_the_paper_to_1e_12(setting, kind):
     tau = scales(occurrences, samples, score)
     how = "max" if kind == "mmr" else "smooth"
 
-    losses = {"head": [], "tail": []}
+    pressed, references = {}, {}
     for x, one in enumerate(occurrences):
         assert cohort.newcomers_of(x).tolist() == one.newcomers
         assert len(samples[x]) == len(set(samples[x])) == min(K, len(one.pool))
@@ -174,7 +174,13 @@ def test_one_whole_update_agrees_with_the_paper_to_1e_12(setting, kind):
                 assert all(e in set(one.pool) for draw in draws for e in draw)
             kept = [aggregate([gap[e] for e in draw], how) for draw in draws if draw]
             reference = math.fsum(kept) / len(kept)
-        losses[one.side].append((x, max(new - reference, 0.0) ** 2))
+        pressed[x], references[x] = new, reference
+
+    losses = {"head": [], "tail": []}
+    for x, new in pressed.items():
+        whose = int(comparison.value_of[x])
+        assert (whose != x) == (kind == "shuffled-values")
+        losses[occurrences[x].side].append((x, max(new - references[whose], 0.0) ** 2))
 
     backbone = BACKBONES["complex"]
     n_old, m_old = stream.entity_counts[UPDATE - 1], stream.relation_counts[UPDATE - 1]

@@ -174,15 +174,6 @@ register(
 )
 register(
     Method(
-        "shuffled-values",
-        "Shuffled values",
-        "MEOR with the mean reference of another query subtracted, as that query has it.",
-        variant=SHUFFLED_VALUES,
-        isolates="Query-specific reference values",
-    )
-)
-register(
-    Method(
         "uncentered",
         "Uncentered",
         "MEOR without a reference: all that newcomers press with is penalised.",
@@ -197,6 +188,15 @@ register(
         "penalises what newcomers press on the answer of a replayed question beyond structurally matched old "
         "entities: the squared excess, and nothing below it.",
         variant=MEOR,
+    )
+)
+register(
+    Method(
+        "shuffled-values",
+        "Shuffled values",
+        "MEOR with the mean reference of another query subtracted, as that query has it.",
+        variant=SHUFFLED_VALUES,
+        isolates="Query-specific reference values",
     )
 )
 

@@ -22,6 +22,9 @@ KINDS = {"mean": "mean", "LB": "lower bound"}
 TRANSFERRED = ("FBInc-S", "FBInc-L")
 TRANSFER_COLUMNS = ("H_cur mean", "H_cur low", "H_cur high", "A_TN mean", "A_TN LB")
 
+TONES = 7
+"""Colours of methods; where there are more methods, they begin again."""
+
 
 def frontier_section(data: StudyData) -> tuple[Section, ...]:
     """Only where a study has several multiples of the balanced coefficient."""
@@ -69,7 +72,7 @@ def _line(data: StudyData, group: Group, method: str) -> FrontierLine:
         CurvePoint(each.A_TN, each.H_cur, f"×{short(each.multiple)}" if each.multiple else "host alone")
         for each in frontier_points(data.rows, group, method)
     )
-    return FrontierLine(method_name(method), list(METHODS).index(method), tuple(points))
+    return FrontierLine(method_name(method), list(METHODS).index(method) % TONES, tuple(points))
 
 
 def _equal(found: Sequence[EqualAcquisition], group: Group) -> Table:
