@@ -12,19 +12,18 @@ import torch
 from meor.backbone import BACKBONES, Geometry, Model
 from meor.errors import ConfigError, StreamError
 from meor.evaluation.external import load_external
-from meor.evaluation.rank import rank
+from meor.evaluation.tally import RankingPlan
 from meor.hosts import HOSTS
 from meor.methods import METHODS
 from meor.methods.cap import NormLaw, degrees
 from meor.run.config import Config
 from meor.storage.tensors import pack_tensors
-from meor.stream.occurrence import EvaluationFilter, Occurrences
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
 from meor.training.draws import draw_buffer
 from meor.training.host import Host, Plan, Update
 from meor.training.initialise import grow
-from meor.typing import Side, Split
+from meor.typing import Split
 
 
 def host_of(config: Config) -> Host:
@@ -170,14 +169,9 @@ def unranked(config: Config, stream: Stream) -> str:
 
 
 def _try_memory(config: Config, stream: Stream, memory: int) -> None:
-    """Ask the ranking of the largest universe, with no query, whether the budget suffices."""
-    backbone = BACKBONES[config.backbone]
-    n, m = stream.entity_counts[-1], stream.relation_counts[-1]
-    width = backbone.width(config.dim)
-    model = Model(backbone, torch.zeros(n, width, dtype=dtype_of(config)), torch.zeros(m, width))
-    nothing = np.empty((0, 3), dtype=np.int64)
-    asked = Occurrences(0, Side.TAIL, nothing, nothing[:, 0], nothing[:, 0].astype(np.int8))
-    rank(model, asked, EvaluationFilter.from_facts(nothing, m), (n, n), memory=memory)
+    """Ask the plan of ranking the largest universe whether the budget suffices."""
+    width = BACKBONES[config.backbone].width(config.dim)
+    RankingPlan.within(memory, stream.entity_counts[-1], width, widened=config.dtype != "float64")
 
 
 NAMED = 5
