@@ -124,3 +124,6 @@ def test_a_short_list_of_the_worst_is_cut_by_reciprocal_rank_lost():
     old[rows], cur[rows] = (10, 1), (1000, 2)
     (found,) = displacement.worst([replace(one, old=old, cur=cur)], 1)
     assert (found.old, found.cur) == (1, 2)
+    old[rows], cur[rows] = (2, 3), (3, 300)  # a sixth and a third
+    (found,) = displacement.worst([replace(one, old=old, cur=cur)], 1)
+    assert (found.old, found.cur) == (3, 300)

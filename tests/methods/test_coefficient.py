@@ -1,3 +1,6 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from tests.growth import growing, random_model, tables
@@ -91,3 +94,11 @@ def test_the_host_gradient_is_the_mean_over_batches():
     found = mean_gradient([rows.sum(), 3 * rows.sum()], rows)
     assert found.tolist() == [2, 2]
     assert mean_gradient([], rows).tolist() == [0, 0]
+
+
+def test_where_nobody_is_eligible_no_record_is_active():
+    stream, model, comparison = built(3)
+    nobody = replace(comparison.cohort, n_pool=np.zeros_like(comparison.cohort.n_pool))
+    empty = Comparison(replace(comparison.references, cohort=nobody))
+    _, records, active = penalty_gradient(Penalty(empty, model.backbone), *tables(model, stream))
+    assert (records, active) == (0, 0)

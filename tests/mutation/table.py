@@ -7,7 +7,7 @@ PENALTY = (
     "methods/test_records.py methods/test_penalty.py methods/test_beside.py methods/test_coefficient.py "
     "-k 'not clumps'"
 )
-DRAWS = "training/test_buffer.py training/test_negatives.py hosts/test_replay.py"
+DRAWS = "training/test_buffer.py training/test_negatives.py hosts/test_replay.py hosts/test_contract.py"
 EQUATIONS = "methods/test_scale.py methods/test_pressure.py properties/test_aggregate.py"
 DAMAGE = "crash/test_checkpoint_damage.py -k 'not flipped'"
 TABLE = [
@@ -23,7 +23,7 @@ TABLE = [
         True,
     ),
     ("methods/kernels.py", f"methods/test_pressure.py {PENALTY} properties/test_objective.py", True),
-    ("methods", f"{PENALTY} properties/test_objective.py", True),
+    ("methods", f"{PENALTY} golden properties/test_objective.py", True),
     ("evaluation/audit.py evaluation/groups.py", "evaluation/test_groups.py cli/test_audit.py", True),
     ("evaluation", "evaluation properties/test_endpoints.py properties/test_ranks.py -k 'not planted'", True),
     (

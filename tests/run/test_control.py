@@ -195,6 +195,7 @@ def test_a_validated_multiple_acts_from_the_deciding_update_in_its_trials_too(
     assert len(tried) >= 6
     trials = next((tmp_path / "cache" / "trials").iterdir())
     config = RunView.open(trials / "uncentered-300").config
+    assert config.seed == RunView.open(tmp_path / "run").config.seed + 1_000_000
     assert (config.coefficient_from, config.evaluation.filter_splits) == (2, ("train", "valid"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,15 @@ import pytest
 
 import meor
 from meor.errors import RunError
-from meor.storage.disk import Disk, commit_file, commit_folder, explain_os_error, replace_folder
+from meor.storage.disk import (
+    Disk,
+    ListedFiles,
+    commit_file,
+    commit_folder,
+    explain_os_error,
+    replace_folder,
+    staging,
+)
 
 
 class Noting(Disk):
@@ -116,3 +125,24 @@ def test_a_line_that_writes_is_noticed(line: str) -> None:
 def test_what_the_system_says_is_repeated_and_its_number_where_it_says_nothing(tmp_path: Path) -> None:
     assert "strange matter" in str(explain_os_error(OSError(9999, "strange matter"), tmp_path))
     assert "odd" in str(explain_os_error(OSError("odd"), tmp_path))
+
+
+def test_a_listed_file_is_had_by_path_and_by_content_and_another_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    files = ListedFiles(tmp_path, {"a": hashlib.sha256(b"abc").hexdigest()}, lambda name: f"Mend {name}.")
+    assert files.path("a") == tmp_path / "a"
+    assert files.read("a") == b"abc"
+    assert files.problem("a") is None
+    (tmp_path / "a").write_bytes(b"abd")
+    fresh = ListedFiles(tmp_path, files.sha256, files.remedy)
+    for refused in (fresh.path, fresh.read):
+        with pytest.raises(RunError, match=r"Mend a\."):
+            refused("a")
+    assert "Mend a." in str(fresh.problem("a"))
+
+
+def test_a_place_to_prepare_is_made_with_all_above_it_and_leaves_nothing(tmp_path: Path) -> None:
+    with staging(tmp_path / "x" / "y") as folder:
+        (folder / "file").write_text("half")
+        assert folder.parent == tmp_path / "x" / "y"
+    assert not (tmp_path / "x" / "y").exists()

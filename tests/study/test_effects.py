@@ -129,3 +129,15 @@ def test_holm_never_lowers_a_p_value() -> None:
 def test_too_few_pairs_are_told_apart_from_what_is_wrong() -> None:
     with pytest.raises(TooFewPairsError, match="an effect needs 2"):
         compare(study_rows(1), GROUP, "balance", "meor", "none")
+
+
+def test_a_small_effect_is_worse_by_the_same_evidence_that_makes_one_better() -> None:
+    for values, improved, worsened in (
+        ((0.01, 0.011, 0.012), True, False),
+        ((-0.01, -0.011, -0.012), False, True),
+        ((-0.01, 0.011, 0.0), False, False),
+    ):
+        found = effect("H_cur", values)
+        assert (found.improved, found.worsened) == (improved, worsened)
+        assert found.mark == ""
+        assert replace(found, partial=True).mark == "†"
