@@ -103,3 +103,13 @@ def test_groups_without_a_query_are_left_out():
     for number, name in enumerate(("(none)", "x", "y")):
         groups = grouping.Groups(("(none)", "x", "y"), np.full(len(stream.entities), number))
         assert [report.name for report in by_group(ranks, groups)] == [name]
+
+
+def test_a_line_may_have_one_mebibyte_and_not_a_byte_more(tmp_path):
+    label = "x" * (2**20 - 3)
+    stream = build_stream("s", [{Split.TRAIN: [(label, "r", "c")]}])
+    (tmp_path / "G.tsv").write_bytes(f"{label}\tg\n".encode())
+    assert read_groups(tmp_path / "G.tsv", stream).names == ("(none)", "g")
+    (tmp_path / "G.tsv").write_bytes(f"{label}\tgg\n".encode())
+    with pytest.raises(InputError, match="1 MiB"):
+        read_groups(tmp_path / "G.tsv", stream)

@@ -157,3 +157,15 @@ def test_every_method_has_a_capped_one_beside_it_and_settings_name_it() -> None:
     dumped = tiny_config(f"method={CAP}", "cap.factor=0.9").model_dump(mode="json")
     assert dumped["cap"] == {"factor": 0.9, "norm": "at-most"}
     assert "cap" not in tiny_config().model_dump(mode="json")
+
+
+def test_a_row_of_zeros_cannot_be_stretched_and_stays() -> None:
+    for fixed in (False, True):
+        rows = nn.Parameter(torch.zeros(2, 3, dtype=torch.float64))
+        rows.grad = torch.zeros_like(rows)
+        longest = Longest(np.ones(2), fixed)
+        Adam({"rows": rows}, 0.1, longest={"rows": longest}).step()
+        plain = torch.zeros(2, 3, dtype=torch.float64)
+        longest.shorten(plain)
+        assert not rows.any()
+        assert torch.equal(plain, rows.data)

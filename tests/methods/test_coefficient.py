@@ -8,8 +8,10 @@ from tests.growth import growing, random_model, tables
 from meor.errors import NonFiniteError
 from meor.methods.coefficient import (
     ENOUGH,
+    MULTIPLES,
     RECORDS,
     Balance,
+    Candidate,
     balance,
     balance_penalty,
     mean_gradient,
@@ -102,3 +104,14 @@ def test_where_nobody_is_eligible_no_record_is_active():
     empty = Comparison(replace(comparison.references, cohort=nobody))
     _, records, active = penalty_gradient(Penalty(empty, model.backbone), *tables(model, stream))
     assert (records, active) == (0, 0)
+
+
+def test_one_batch_is_its_own_mean_and_none_is_nothing():
+    rows = torch.ones(2, 3, requires_grad=True)
+    assert mean_gradient([(5 * rows).sum()], rows).tolist() == [[5.0] * 3] * 2
+    assert mean_gradient([], rows).tolist() == [[0.0] * 3] * 2
+
+
+def test_multiples_are_those_of_the_decision_and_a_candidate_is_admitted_unless_it_loses():
+    assert MULTIPLES == (1, 3, 10, 30, 100, 300, 1e3, 3e3, 1e4, 3e4, 1e5)
+    assert Candidate(1.0, 0.2, 0.1).admitted

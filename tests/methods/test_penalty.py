@@ -421,3 +421,12 @@ def test_shuffled_values_are_the_own_means_of_another_query_on_both_paths(name):
     fast = Penalty(shuffled, model.backbone)(entity, relation, replay)
     assert fast.item() == pytest.approx(plain.item(), rel=1e-12)
     assert fast.item() > 0
+
+
+def test_a_single_query_without_a_number_is_noticed():
+    stream, model, comparison = built(10)
+    model.entity[stream.entity_counts[0] :] = -math.inf
+    entity, relation = tables(model, stream)
+    one = np.flatnonzero(comparison.eligible)[:1]
+    with pytest.raises(NonFiniteError, match="fact"):
+        Penalty(comparison, model.backbone, fast=True).over(entity, relation, one)

@@ -105,3 +105,14 @@ def test_no_sample_no_range_whatever_stands_in_its_place():
 
 def test_the_scale_has_the_numbers_of_decisions_25_and_26():
     assert (ETA_MAD, EPSILON_TAU, ADEQUATE_OCCURRENCES, ADEQUATE_SCORES) == (0.1, 1e-8, 2, 256)
+
+
+def test_what_pads_a_row_is_no_score_of_a_pool():
+    rng = np.random.default_rng(3)
+    score = rng.normal(size=(6, 200))
+    size, relation, side = np.full(6, 150), np.zeros(6, np.int64), np.zeros(6, np.int8)
+    padded = score.copy()
+    padded[:, 150:] = 1e9
+    found, pool = fallback_mad(padded, size, relation, side)
+    assert found == pytest.approx(median_absolute_deviation(score[:, :150].ravel()), rel=1e-12)
+    assert (pool == POOLS.index("relation")).all()

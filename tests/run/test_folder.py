@@ -168,3 +168,29 @@ def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path: Path, stream: S
     with pytest.raises(RunError, match="space"):
         RunFolder.begin(tmp_path / "run", tiny_config(), stream, "hash", threads=1, disk=Full())
     assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_run_says_so_and_keeps_nothing_but_its_files(folder: RunFolder) -> None:
+    folder.commit_update(0, {"model.safetensors": b"base"})
+    (folder.path / "steps").mkdir()
+    folder.finish(threads=3)
+    manifest = read_manifest(folder.path)
+    assert (manifest["complete"], manifest["threads"]) == (True, 3)
+    assert not {"steps", ".lock"} & {each.name for each in folder.path.iterdir()}
+
+
+def test_what_is_not_a_runs_stays_where_it_is(tmp_path: Path, stream: Stream) -> None:
+    class Full(Hasty):
+        def write(self, path: Path, content: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+    (tmp_path / "there").mkdir()
+    with pytest.raises(RunError, match="space"):
+        RunFolder.begin(tmp_path / "there", tiny_config(), stream, "hash", threads=1, disk=Full())
+    assert (tmp_path / "there").is_dir()
+    run = RunFolder.begin(tmp_path / "run", tiny_config(), stream, "hash", threads=1, disk=Hasty())
+    run.release()
+    (run.path / "notes.txt").write_text("mine")
+    make_free(run.path, force=True)
+    assert (run.path / "notes.txt").read_text() == "mine"
+    assert not is_run(run.path)

@@ -8,7 +8,7 @@ from tests.study.study_rows import row, study_rows
 
 from meor.errors import NonFiniteError, StudyError
 from meor.study.bounds import lower_bound, t_interval
-from meor.study.effects import MARGIN, TooFewPairsError, adjusted, compare, effect, levels
+from meor.study.effects import MARGIN, TooFewPairsError, adjusted, compare, effect, effect_name, levels
 from meor.study.rows import Group
 
 GROUP = Group("ENTITY", "complex", "replay", "practical")
@@ -141,3 +141,8 @@ def test_a_small_effect_is_worse_by_the_same_evidence_that_makes_one_better() ->
         assert (found.improved, found.worsened) == (improved, worsened)
         assert found.mark == ""
         assert replace(found, partial=True).mark == "†"
+
+
+def test_an_effect_is_named_by_its_endpoint_and_interference_by_its_reduction() -> None:
+    assert effect_name("D_MCI") == "D_MCI reduction"
+    assert effect_name("H_cur") == "ΔH_cur"
