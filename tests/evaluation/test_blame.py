@@ -8,7 +8,8 @@ from tests import oracle
 
 from meor.backbone import BACKBONES
 from meor.evaluation import displacement
-from meor.evaluation.blame import blame, name_newcomers
+from meor.evaluation.audit import _newcomers
+from meor.evaluation.blame import Blame, blame, name_newcomers
 from meor.evaluation.rank import FilterPrefix, Rules, rank_update
 from meor.typing import SIDES, Role
 
@@ -98,3 +99,9 @@ def test_a_limit_keeps_the_strongest():
     ):
         assert cut.newcomers == whole.newcomers[:1]
         assert math.isclose(cut.lost, whole.lost)
+
+
+def test_a_newcomer_is_named_with_its_id_and_its_update():
+    blamed = [Blame(3, 40, np.array([0, 2, 1]), np.array([0.0, 0.5, 0.1]), np.array([-1, 0, 1]))] * 2
+    found = [(one.id, one.update, one.displaced, one.charge) for one in _newcomers(blamed)]
+    assert found == [(41, 3, 4, 1.0), (42, 3, 2, 0.2)]

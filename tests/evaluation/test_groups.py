@@ -113,3 +113,17 @@ def test_a_line_may_have_one_mebibyte_and_not_a_byte_more(tmp_path):
     (tmp_path / "G.tsv").write_bytes(f"{label}\tgg\n".encode())
     with pytest.raises(InputError, match="1 MiB"):
         read_groups(tmp_path / "G.tsv", stream)
+
+
+def test_a_cell_of_exactly_the_threshold_is_not_small():
+    rng = np.random.default_rng(1)
+    stream = oracle.small_stream(rng)
+    model = oracle.dyadic_model("distmult", len(stream.entities), len(stream.relations), rng)
+    ranks = rank_update(stream, model, 1)
+    groups = grouping.Groups(("(none)",), np.zeros(len(stream.entities), np.int64))
+    (whole,) = by_group(ranks, groups, threshold=0)
+    sizes = [cell.size for value in whole.endpoints.values() for cell in value.cells]
+    (at,) = by_group(ranks, groups, threshold=min(sizes))
+    (above,) = by_group(ranks, groups, threshold=min(sizes) + 1)
+    assert (whole.small, at.small) == ((), ())
+    assert above.small

@@ -14,6 +14,7 @@ from meor.methods.coefficient import (
     Candidate,
     balance,
     balance_penalty,
+    best_multiple,
     mean_gradient,
     most_telling,
     penalty_gradient,
@@ -115,3 +116,11 @@ def test_one_batch_is_its_own_mean_and_none_is_nothing():
 def test_multiples_are_those_of_the_decision_and_a_candidate_is_admitted_unless_it_loses():
     assert MULTIPLES == (1, 3, 10, 30, 100, 300, 1e3, 3e3, 1e4, 3e4, 1e5)
     assert Candidate(1.0, 0.2, 0.1).admitted
+
+
+def test_where_nothing_is_admitted_the_multiple_is_zero_and_of_equals_the_smallest():
+    alone = Candidate(0.0, 0.2, 0.1)
+    lost = [Candidate.against(alone, multiple, 0.9, 0.0) for multiple in (1.0, 3.0)]
+    assert best_multiple(lost) == 0.0
+    kept = [Candidate.against(alone, multiple, 0.3, 0.1) for multiple in (3.0, 1.0)]
+    assert best_multiple([*lost, *kept]) == 1.0

@@ -117,3 +117,8 @@ def test_each_row_of_several_is_judged_by_its_own_members():
         both = pressure(gap, kind, 5.0, member)
         alone = [pressure(row[own], kind, 5.0).item() for row, own in zip(gap, member, strict=True)]
         assert both.tolist() == pytest.approx(alone, rel=1e-14)
+
+
+def test_the_hinge_charges_what_newcomers_press_beyond_the_reference_and_nothing_below():
+    new, reference = (torch.tensor(each, dtype=torch.float64) for each in ([3.0, 1.0], [1.0, 4.0]))
+    assert squared_hinge(new, reference).item() == 2.0

@@ -24,7 +24,11 @@ TABLE = [
     ),
     ("methods/kernels.py", f"methods/test_pressure.py {PENALTY} properties/test_objective.py", True),
     ("methods", f"{PENALTY} golden properties/test_objective.py", True),
-    ("evaluation/audit.py evaluation/groups.py", "evaluation/test_groups.py cli/test_audit.py", True),
+    (
+        "evaluation/audit.py evaluation/groups.py",
+        "evaluation/test_groups.py evaluation/test_blame.py cli/test_audit.py",
+        True,
+    ),
     ("evaluation", "evaluation properties/test_endpoints.py properties/test_ranks.py -k 'not planted'", True),
     (
         "study/bounds.py study/effects.py",
