@@ -53,8 +53,9 @@ def fast_kernel(function: Callable[..., Any]) -> Any:
 def fast_part(function: Callable[..., Any]) -> Any:
     """A part of fast kernels, which becomes part of each kernel that calls it.
 
-    Were it called, there would be two of it, one alone and one beside its caller, with sums in different
-    orders; and which of them is used would depend on whether this process compiled the code or loaded it.
+    If it were called as a function of its own, there would be two compiled copies of it, and their sums
+    would have different orders. Which copy runs would depend on whether this process compiled the code or
+    loaded it.
     """
     return _compiled(function, {"cache": True, "nogil": True, "fastmath": FAST, "forceinline": True})
 

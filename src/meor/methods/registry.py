@@ -25,7 +25,7 @@ class Variant:
 
     aggregate: Aggregate  # U_beta or the largest gap
     reference: Reference  # nested keys, or the role alone
-    assignment: Assignment  # an occurrence's own references, another's, or the value that another's have
+    assignment: Assignment  # own references, those of another occurrence, or another's mean reference
     centered: bool  # is the mean old reference subtracted?
 
 
@@ -48,9 +48,9 @@ class Method:
     label: str  # in tables
     sentence: str  # what it does
     kind: Kind = "penalty"
-    variant: Variant | None = None  # of a penalty: what its records hold, and what it sums up by default
-    build: Callable[..., Penalty] | None = None  # a penalty of its own; a subclass of `Penalty`
-    capped: bool = False  # norms of newcomers are capped besides (`cap`)
+    variant: Variant | None = None  # how a penalty compares; its records follow it
+    build: Callable[..., Penalty] | None = None  # a subclass of `Penalty`, where the variant is not enough
+    capped: bool = False  # norms of newcomers are capped as well (`cap`)
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
 
@@ -95,12 +95,12 @@ def register(method: Method) -> Method:
 
 
 def with_cap(name: str) -> str:
-    """The name of a method with its newcomers' norms capped besides."""
+    """The name of a method with the norms of its newcomers capped as well."""
     return CAP if name == NONE else f"{CAP}+{name}"
 
 
 def capped(method: Method) -> Method:
-    """The same method, with its newcomers' norms capped besides."""
+    """The same method, with the norms of its newcomers capped as well."""
     return replace(
         method,
         name=with_cap(method.name),

@@ -11,7 +11,7 @@ from meor.methods import NONE, former_name
 from meor.methods.calibration_grid import MARGIN
 from meor.methods.coefficient import ENOUGH
 from meor.report.page import Block, Commands, Prose, Section
-from meor.report.study_data import StudyData
+from meor.report.study_data import Balanced, StudyData
 from meor.report.words import listed, method_name, number, stream_name, without_places
 from meor.run.config import PLACES, Config
 from meor.run.layout import versions
@@ -210,19 +210,17 @@ def _judged(candidate: Mapping[str, float] | None, tone: str = "") -> Value:
     return ABSENT if candidate is None else Entry(candidate["H_cur"], tone, number(candidate["A_TN"]))
 
 
+def balance_cells(found: Balanced) -> tuple[Value, ...]:
+    """Setting, method, pairs, active records: the same in every table that shows them."""
+    active = Entry(found.active, text=f"{found.active} of {found.records}")
+    return str(found.group), method_name(found.method), found.pairs, active
+
+
 def _balanced(data: StudyData) -> Table:
     columns = (
         *(Column("setting"), Column("method"), Column("pairs", "count"), Column("active records", "count")),
     )
-    rows = tuple(
-        (
-            str(each.group),
-            method_name(each.method),
-            each.pairs,
-            Entry(each.active, text=f"{each.active} of {each.records}"),
-        )
-        for each in data.balances
-    )
+    rows = tuple(balance_cells(each) for each in data.balances)
     note = (
         f"Counted at the first update with {ENOUGH} active records, or else at the one with most. Where no "
         "update has so many, the balanced coefficient is 0 and the run equals the host without a penalty."

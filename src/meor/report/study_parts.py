@@ -9,6 +9,7 @@ from meor.hosts import HOSTS
 from meor.methods import METHODS, NONE
 from meor.report import figures
 from meor.report.figures import CurvePoint, FrontierLine
+from meor.report.made import balance_cells
 from meor.report.page import Block, Prose, Section
 from meor.report.study_data import UNADJUSTED, Setting, StudyData, with_sample
 from meor.report.words import MINUS, PRESETS, bound, bounds, effect, method_name, number, short
@@ -216,13 +217,7 @@ def _boundary(printed: PaperTable, data: StudyData) -> Table:
         *(Column("active, ours", "count"), Column("active, paper", "count")),
     )
     rows = tuple(
-        (
-            str(each.group),
-            method_name(each.method),
-            each.pairs,
-            Entry(each.active, text=f"{each.active} of {each.records}"),
-            Entry(None, "muted", text=" of ".join(printed.rows[each.method])),
-        )
+        (*balance_cells(each), Entry(None, "muted", text=" of ".join(printed.rows[each.method])))
         for each in data.balances
         if is_stream(each.group.stream, printed.stream) and each.method in printed.rows
     )

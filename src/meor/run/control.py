@@ -37,12 +37,10 @@ UNCONTROLLED = "nothing was controlled: this run equals the host without a penal
 class Control:
     """None: the host as it is."""
 
-    is_undecided = False  # whether a coefficient is still to be decided
-
     def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
         self.config, self.stream, self.judge, self.log = config, stream, judge, log
 
-    def term(self, update: Update, model: Model) -> Term:
+    def term(self, number: int) -> Term:
         """What training at an update adds."""
         return Term()
 
@@ -71,10 +69,6 @@ class Penalized(Control):
         self.coefficient, self.begins = config.coefficient, config.coefficient_from
         if self.coefficient is not None:
             log("coefficient", rule="given", coefficient=self.coefficient, update=self.begins)
-
-    @property
-    def is_undecided(self) -> bool:  # type: ignore[override]
-        return self.coefficient is None
 
     def measured(self, found: Balance) -> bool:
         """Log what an update gave to balance by (decision 34); whether it is enough to decide."""
@@ -108,9 +102,9 @@ class Penalized(Control):
             self._penalty = penalty_of(self.config, self.stream, number)
         return self._penalty
 
-    def term(self, update: Update, model: Model) -> Term:
-        coefficient = self.coefficient if update.number >= self.begins else None
-        penalty = self.penalty(update.number)
+    def term(self, number: int) -> Term:
+        coefficient = self.coefficient if number >= self.begins else None
+        penalty = self.penalty(number)
         penalty.beside = True  # from now on it is added to the host's loss
         return Term(penalty, coefficient or 0.0)
 

@@ -36,6 +36,7 @@ from meor.storage.json_file import to_json
 from meor.storage.tensors import pack_tensors
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
+from meor.training.host import Update
 from meor.training.initialise import base_model, row_norms, rows_sha256
 from meor.training.training import Training
 
@@ -75,7 +76,7 @@ class Runner:
         That one is returned: `decide` takes the multiple, and `advance` is called again.
         """
         for number in self.stream.updates:
-            if isinstance(self.control, Penalized) and self.control.is_undecided:
+            if isinstance(self.control, Penalized) and self.control.coefficient is None:
                 found = balanced(
                     self.config, self.stream, number, self.pair.model, self.control.penalty(number)
                 )
@@ -86,8 +87,7 @@ class Runner:
             if number >= self.done:
                 self._update(number)
                 self.done = number + 1
-        if self._resumed:
-            self.log("resumed", update=self.stream.updates[-1], step=0)
+        self._note_resumed(self.stream.updates[-1], 0)
         self.endpoints = {**self.judge.endpoints(), **self.control.told()}
         self.folder.commit_result(ENDPOINTS, to_json(self.endpoints))
         self.folder.finish(threads=self.resources.threads)
@@ -119,7 +119,7 @@ class Runner:
         model = base_model(
             BACKBONES[config.backbone], config.dim, *self._rows_at(0), seed=config.seed, std=std, dtype=dtype
         )
-        training = self._opened(model, 0)
+        training = self._opened(model, update_of(config, self.stream, 0))
         validate = self.judge.validation_mrr if len(self.stream.snapshots[0].valid) else None
         model = self.trainer.train(training, "base", validate=validate)
         meta = {
@@ -139,14 +139,12 @@ class Runner:
 
     def _update(self, number: int) -> None:
         """Grow, refine, evaluate and commit one update."""
-        update = update_of(self.config, self.stream, number)
-        start = grown(self.config, self._committed(number - 1), update, self._committed(0))
+        update, base = update_of(self.config, self.stream, number), self._committed(0)
+        start = grown(self.config, self._committed(number - 1), update, base)
         newcomers, rows = update.n_entities - update.n_old, rows_sha256(start, update)
         self.log("grown", update=number, newcomers=newcomers, rows_sha256=rows)
-        term = self.control.term(update, start)
-        training = self._opened(
-            start, number, longest_rows(self.config, self.stream, update, self._committed(0))
-        )
+        term = self.control.term(number)
+        training = self._opened(start, update, longest_rows(self.config, self.stream, update, base))
         if METHODS[self.config.method].kind == "transform" and self.resources.replay is not None:
             model = self.pair.run().model(number)
         else:
@@ -167,10 +165,9 @@ class Runner:
         )
         self.folder.commit_update(number, {MODEL: pack_model(model), **found})
 
-    def _opened(self, model: Model, number: int, longest: Longest | None = None) -> Training:
-        update = update_of(self.config, self.stream, number)
+    def _opened(self, model: Model, update: Update, longest: Longest | None = None) -> Training:
         training = self.trainer.open(self.host, model, update, longest)
-        self._note_resumed(number, training.cursor.step)
+        self._note_resumed(update.number, training.cursor.step)
         return training
 
     def _committed(self, update: int) -> Model:

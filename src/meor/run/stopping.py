@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from meor.backbone import Model
 from meor.evaluation.endpoints import measure
+from meor.evaluation.rank import Counts, RankArray, universes_of
 from meor.evaluation.tally import tally
 from meor.stream.occurrence import ALL, EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
@@ -36,7 +37,7 @@ class UpdateScore:
     frozen: bool  # neither an old entity nor an old relation moves
     _known: EvaluationFilter = field(init=False)
     _asked: dict[tuple[Side, Role], Occurrences] = field(init=False)
-    _old: dict[Side, Counted] = field(init=False, default_factory=dict)  # old candidates ahead, once counted
+    _old: dict[Side, Counted] = field(init=False, default_factory=dict)  # among old candidates
 
     def __post_init__(self) -> None:
         self._known = EvaluationFilter.through(self.stream, self.update, self.filter_splits)
@@ -63,13 +64,12 @@ class UpdateScore:
     def _queries(self, role: Role) -> list[Side]:
         return [side for side in SIDES if len(self._asked[side, role])]
 
-    def _ranks(self, model: Model, side: Side, role: Role) -> NDArray[np.float64]:
-        n_old, n_cur = self.stream.entity_counts[self.update - 1], self.stream.entity_counts[self.update]
+    def _ranks(self, model: Model, side: Side, role: Role) -> RankArray:
+        n_old, n_cur = universes_of(self.stream, self.update)
         reused = role is Role.HISTORICAL and side in self._old
         ranges = [(n_old, n_cur)] if reused else [(0, n_old), (n_old, n_cur)]
         counted = tally(model, self._asked[side, role], self._known, ranges, n_cur, self.memory)
-        ahead = [each[:, 0] + each[:, 1] for each in counted]  # higher scores, and equal ones of smaller id
-        old = self._old[side] if reused else ahead[0]
+        old = self._old[side] if reused else counted[0]
         if self.frozen and role is Role.HISTORICAL:
             self._old[side] = old
-        return (1 + old + ahead[-1]).astype(np.float64)
+        return Counts(old, counted[-1]).ranks()[1]
