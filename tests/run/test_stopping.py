@@ -19,7 +19,7 @@ from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.typing import Split
 
-STOPS = ("refine.validate_every=1", "refine.patience=2", "refine.passes=30", "refine.learning_rate=0.1")
+STOPS = ("refine.validate_steps=1", "refine.patience=2", "refine.passes=30", "refine.learning_rate=0.1")
 SELECTION = (Split.TRAIN, Split.VALID)
 
 
@@ -108,5 +108,5 @@ def test_without_validation_facts_it_says_so_and_makes_all_passes(stream: Stream
 
 
 def test_settings_that_stop_nothing_are_not_written() -> None:
-    assert "validate_every" not in Config().model_dump(mode="json")["refine"]
+    assert "validate_steps" not in Config().model_dump(mode="json")["refine"]
     assert tiny_config(*STOPS).model_dump(mode="json")["refine"]["patience"] == 2

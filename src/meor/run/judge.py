@@ -32,7 +32,7 @@ class Judge:
         self.sides = [Side[name.upper()] for name in chosen.sides]
         self.filter_splits = [Split(name) for name in chosen.filter_splits]
         self.selection_filter = [Split(name) for name in chosen.selection_filter]
-        self.sample, self.stops = chosen.sample, config.refine.validate_every > 0
+        self.sample, self.stops = chosen.sample, config.refine.validate_steps > 0
         self.updates = list(stream.updates) if chosen.updates is None else sorted(chosen.updates)
 
     def validation_mrr(self, model: Model) -> float:

@@ -59,8 +59,9 @@ def refine_plan(config: Config) -> Plan:
         negatives=refine.negatives,
         order=refine.order,
         replay_negatives=refine.replay_negatives,
-        validate_every=refine.validate_every,
+        validate_steps=refine.validate_steps,
         patience=refine.patience,
+        schedule=refine.schedule or (),
     )
 
 

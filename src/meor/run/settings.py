@@ -119,16 +119,23 @@ class Refine(Section):
     replay_size: Annotated[int, Field(ge=0)] = 2048
     replay_negatives: Literal["current", "old"] = "current"
     buffer: Literal["uniform", "reservoir"] = "uniform"
-    validate_every: Annotated[int, Field(ge=0)] = 0  # passes; 0 makes all passes, others stop by themselves
+    validate_steps: Annotated[int, Field(ge=0)] = 0  # 0 makes all passes; others let an update stop by itself
     patience: Positive = 3
+    schedule: tuple[Positive, ...] | None = None  # passes of updates 1, 2, ... instead of `passes`
 
     @model_serializer(mode="wrap")
     def _say_only_what_stops(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Runs that make all their passes keep the hash and the bytes they had before there was a choice.
         found: dict[str, Any] = dump(self)
-        if not self.validate_every:
-            found = {key: value for key, value in found.items() if key not in {"validate_every", "patience"}}
-        return found
+        unsaid = set() if self.validate_steps else {"validate_steps", "patience"}
+        unsaid |= {"schedule"} if self.schedule is None else set()
+        return {key: value for key, value in found.items() if key not in unsaid}
+
+    @model_validator(mode="after")
+    def _decided_or_by_itself(self) -> Self:
+        if self.schedule is not None and self.validate_steps:
+            raise ValueError("schedule decides the passes, so validate_steps must be 0")
+        return self
 
 
 class PenaltySettings(Section):

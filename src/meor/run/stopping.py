@@ -1,8 +1,8 @@
 """When an update has been trained for long enough: what old answers keep and what newcomers gain, in balance.
 
-The harmonic mean of H_cur and A_TN of the update, on validation facts: a seeded sample of the old ones, and
-every query whose answer is a newcomer. Old rows that do not move keep their counts, so only newcomers are
-ranked again.
+The harmonic mean of H_cur and A_TN of the update, on seeded samples of validation facts: the same ones at
+every validation, so what is compared is the model. Old rows that do not move keep their counts, so only
+newcomers are ranked again for old answers.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from meor.backbone import Model
 from meor.evaluation.endpoints import measure
 from meor.evaluation.rank import Counts, RankArray, universes_of
 from meor.evaluation.tally import tally
-from meor.stream.occurrence import ALL, EvaluationFilter, Occurrences, occurrences
+from meor.stream.occurrence import EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, Role, Side, Split
 
 OLD_FACTS = 1_000
-"""Old validation facts per snapshot that are ranked at most."""
+"""Validation facts of each earlier snapshot that are ranked at most."""
+
+NEW_FACTS = 4_000
+"""The same of the update itself: ranking ENTITY's 15,000 would take longer than the pass they judge."""
 
 Counted = NDArray[np.int64]
 
@@ -43,7 +46,7 @@ class UpdateScore:
         self._known = EvaluationFilter.through(self.stream, self.update, self.filter_splits)
         self._asked = {}
         for side in SIDES:
-            for role, sample in ((Role.HISTORICAL, OLD_FACTS), (Role.TARGET_NEWCOMER, ALL)):
+            for role, sample in ((Role.HISTORICAL, OLD_FACTS), (Role.TARGET_NEWCOMER, NEW_FACTS)):
                 asked = occurrences(self.stream, self.update, side, Split.VALID, sample=sample)
                 self._asked[side, role] = asked.select(asked.role == role)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -38,12 +38,15 @@ class Plan:
     order: Order = "file"
     replay_negatives: ReplayNegatives = "current"
     validate_every: int = 0  # passes between validations; 0 trains for all passes
+    validate_steps: int = 0  # the same in steps, rounded up to whole passes
     patience: int = 3  # validations without improvement before stopping
+    schedule: tuple[int, ...] = ()  # passes of updates 1, 2, ... where they are decided; `passes` else
 
     def __post_init__(self) -> None:
         one_of("order", self.order, Order)
         one_of("replay_negatives", self.replay_negatives, ReplayNegatives)
-        if min(self.passes, self.batch_size, self.negatives, self.patience) < 1 or self.validate_every < 0:
+        counts = (self.passes, self.batch_size, self.negatives, self.patience, *self.schedule)
+        if min(counts) < 1 or min(self.validate_every, self.validate_steps) < 0:
             raise ConfigError(
                 f"a plan has a number that is too small: {self}",
                 remedy="Give at least one pass, fact per batch, negative and validation of patience",
@@ -130,7 +133,10 @@ class Host(ABC):
         """The stages of an update's training, in order. Update 0 is the base: every row of it is new."""
 
     def plan_of(self, update: Update) -> Plan:
-        return self.plan if update.number else self.base
+        if not update.number:
+            return self.base
+        decided = self.plan.schedule[update.number - 1 : update.number]
+        return replace(self.plan, passes=decided[0]) if decided else self.plan
 
     def first_rows(self, update: Update) -> tuple[int, int]:
         """The first entity row and the first relation row that any stage trains; rows below stay."""

@@ -54,8 +54,7 @@ def refine(
     """Train all stages to their end, from wherever the cursor stands, and return the final model.
 
     `on_step(training, loss)` comes after each step and `on_pass(training, mrr)` after each pass; either
-    may save. With `validate`, every `validate_every` passes of a stage's plan its MRR decides about
-    stopping, and the best weights are the final ones.
+    may save. With `validate`, its MRR decides about stopping as often as a stage's plan says, and the best weights are the final ones.
     """
     term = penalty if penalty is not None and coefficient else no_penalty
 
@@ -97,7 +96,7 @@ def _train_stage(
         cursor.pass_number += 1
         cursor.batch = 0
         mrr = None
-        if validate is not None and _validation_is_due(cursor.pass_number, plan):
+        if validate is not None and _validation_is_due(cursor.pass_number, len(steps), plan):
             mrr = validate(training.model)
             _judge(training, mrr, plan.patience)
         if on_pass is not None:
@@ -115,9 +114,18 @@ def _finite(loss: Tensor, cursor: Cursor, batches: int) -> float:
     return value
 
 
-def _validation_is_due(passes_done: int, plan: Plan) -> bool:
-    """Every `validate_every` passes, and at the last one, whose weights would else never be judged."""
-    return plan.validate_every > 0 and (passes_done % plan.validate_every == 0 or passes_done == plan.passes)
+def _validation_is_due(passes_done: int, steps_per_pass: int, plan: Plan) -> bool:
+    """After so many passes or steps, and at the last pass, whose weights would else never be judged."""
+    if not (plan.validate_every or plan.validate_steps):
+        return False
+    if plan.validate_every:
+        due = passes_done % plan.validate_every == 0
+    else:
+        now, before = (
+            passes * steps_per_pass // plan.validate_steps for passes in (passes_done, passes_done - 1)
+        )
+        due = now > before
+    return due or passes_done == plan.passes
 
 
 def _judge(training: Training, mrr: float, patience: int) -> None:
