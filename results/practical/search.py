@@ -120,9 +120,8 @@ def table(stream: str) -> list[str]:
         found = [known()[stream, setting, seed] for seed in seeds]
         means = (sum(one[name] for one in found) / len(found) for name in ("H_cur", "A_TN", "D_MCI", "A_QN"))
         values = " | ".join(f"{mean:.4f}" for mean in means)
-        lines.append(
-            f"| {setting[0]:g} | {setting[1]} | {len(seeds)} | {criterion(stream, setting, seeds):.4f} | {values} |"
-        )
+        score = criterion(stream, setting, seeds)
+        lines.append(f"| {setting[0]:g} | {setting[1]} | {len(seeds)} | {score:.4f} | {values} |")
     return lines
 
 

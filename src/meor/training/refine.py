@@ -54,7 +54,8 @@ def refine(
     """Train all stages to their end, from wherever the cursor stands, and return the final model.
 
     `on_step(training, loss)` comes after each step and `on_pass(training, mrr)` after each pass; either
-    may save. With `validate`, its MRR decides about stopping as often as a stage's plan says, and the best weights are the final ones.
+    may save. With `validate`, its MRR decides about stopping as often as a stage's plan says, and the best
+    weights are the final ones.
     """
     term = penalty if penalty is not None and coefficient else no_penalty
 
