@@ -20,9 +20,9 @@ from meor import escape
 from meor.cli import progress, study
 from meor.storage.yaml_file import to_yaml
 from meor.stream.files import read_stream
-from meor.study.cell import Outcome
 from meor.study.cells import StudyCell
 from meor.study.rows import Group
+from meor.study.task import Outcome
 
 SPECIAL = (
     "".join(map(chr, range(128))) + "\x85\x9b\u200b\u200e\u200f\u2028\u202e\u2066\ufeff\ufffe\udcff\ud800"

@@ -26,6 +26,7 @@ SETTINGS = (
     "base.negatives=4",
     "refine.batch=16",
     "refine.passes=2",
+    "refine.validate_steps=0",
     "refine.negatives=4",
     "refine.replay_size=12",
 )

@@ -26,7 +26,7 @@ from meor.study.rows import Row
 SMALL = {
     "dim": 12,
     "base": {"epochs": 20, "learning_rate": 0.02, "validate_every": 10},
-    "refine": {"passes": 15, "learning_rate": 0.03, "batch": 512, "replay_size": 256},
+    "refine": {"passes": 15, "validate_steps": 0, "learning_rate": 0.03, "batch": 512, "replay_size": 256},
 }
 METHODS = {
     "none": 0.0,
@@ -118,7 +118,7 @@ def _row(stream, pair, method, rule, multiple, gain, shared, rng) -> Row:
         A_QN=None if method == "calibration" else 0.15 + shared[0],
         coefficient=0.0035 * multiple,
         active_share=None if rule == "none" else 0.3,
-        input_hash=hashlib.sha256(str(pair).encode()).hexdigest(),
+        pair_hash=hashlib.sha256(str(pair).encode()).hexdigest(),
         multiple=multiple or None,
         reference_hash=None,
         run=f"runs/world/pair-{pair}/{method}" + ("" if multiple in (0.0, 1.0) else f"-x{multiple:g}"),

@@ -22,9 +22,9 @@ from meor.run.session import resume, start
 from meor.run.view import RunView
 from meor.stream.files import write_stream
 from meor.stream.snapshot import LabelFact, Stream, build_stream
-from meor.study.cell import Means
 from meor.study.conduct import conduct
 from meor.study.plan import Study
+from meor.study.task import Means
 from meor.typing import Split
 
 PRESSED = ("refine.learning_rate=0.3", "refine.passes=4", "refine.replay_size=60")

@@ -21,7 +21,7 @@ from meor.methods.registry import penalties
 from meor.run.session import resume, start
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
-from meor.study.row_file import input_hash
+from meor.study.shared import pair_hash
 
 PRESSED = ("refine.learning_rate=0.3", "refine.passes=4", "coefficient=5.0")
 """Newcomers that move fast enough to outrank, so that the penalty acts on the tiny stream."""
@@ -100,7 +100,7 @@ def test_methods_of_a_pair_start_from_the_same_rows_at_every_update(
     rows = [[event["rows_sha256"] for event in events(run, "grown")] for run in (replay, penalised)]
     assert rows[0] == rows[1]
     assert len(set(rows[0])) == len(stream.updates)
-    hashes = [input_hash(RunView.open(run), stream) for run in (replay, penalised)]
+    hashes = [pair_hash(RunView.open(run), stream) for run in (replay, penalised)]
     assert hashes[0] == hashes[1]
 
 
@@ -111,13 +111,13 @@ def test_the_hash_of_shared_inputs_notices_other_initial_rows(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(whole(), run)
-    before = input_hash(RunView.open(run), stream)
+    before = pair_hash(RunView.open(run), stream)
     log, manifest = run / "log.jsonl", json.loads((run / "manifest.json").read_text())
     rows = events(run, "grown")[-1]["rows_sha256"]
     log.write_text(log.read_text().replace(rows, "0" * 64))
     manifest["sha256"]["log.jsonl"] = hashlib.sha256(log.read_bytes()).hexdigest()
     (run / "manifest.json").write_text(json.dumps(manifest))
-    assert input_hash(RunView.open(run), stream) != before
+    assert pair_hash(RunView.open(run), stream) != before
 
 
 @pytest.mark.parametrize("method", ["none", "meor", "calibration"])

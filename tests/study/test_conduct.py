@@ -16,7 +16,7 @@ from meor.errors import StreamError
 from meor.methods.coefficient import Balance
 from meor.run.view import RunView
 from meor.storage.json_file import read_sealed, sealed
-from meor.study.cell import Means, Outcome, Task, run_cell
+from meor.study.cell import run_cell
 from meor.study.coefficient import write_balance
 from meor.study.conduct import FAILURES, Findings, Observer, conduct
 from meor.study.execute import Executor, Processes, Serial
@@ -24,6 +24,7 @@ from meor.study.plan import Study
 from meor.study.results import Results
 from meor.study.rows import read_rows
 from meor.study.tables import write_effects
+from meor.study.task import Means, Outcome, Task
 
 
 class Seen(Observer):
@@ -73,7 +74,7 @@ def test_rows_are_what_the_runs_say(whole: tuple[Path, Findings]) -> None:
 def test_the_runs_of_a_pair_share_their_inputs_and_two_pairs_do_not(whole: tuple[Path, Findings]) -> None:
     by_pair: dict[int, set[str]] = {}
     for row in whole[1].rows:
-        by_pair.setdefault(row.pair, set()).add(row.input_hash)
+        by_pair.setdefault(row.pair, set()).add(row.pair_hash)
     assert all(len(found) == 1 for found in by_pair.values())
     assert by_pair[0] != by_pair[1]
 

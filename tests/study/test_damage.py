@@ -19,13 +19,14 @@ from meor.errors import MeorError, StudyError
 from meor.report.study_data import read_study
 from meor.storage.disk import Disk
 from meor.study import results as results_module
-from meor.study.cell import Means, Outcome, Task, finished, run_cell
+from meor.study.cell import finished, run_cell
 from meor.study.cells import alone_cells, method_cells
 from meor.study.conduct import Findings, Observer, conduct
 from meor.study.plan import Study
 from meor.study.results import MANIFEST, Results
 from meor.study.row_file import read_row, require_intact, write_row
 from meor.study.rows import read_rows
+from meor.study.task import Means, Outcome, Task
 
 FLIPS = 300
 

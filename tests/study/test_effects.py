@@ -52,7 +52,7 @@ def test_a_pair_counts_only_where_both_methods_ran() -> None:
 
 
 def test_runs_that_do_not_share_their_inputs_are_no_pair() -> None:
-    rows = [replace(each, input_hash="other") if each.method == "meor" else each for each in study_rows()]
+    rows = [replace(each, pair_hash="other") if each.method == "meor" else each for each in study_rows()]
     with pytest.raises(StudyError, match="no pair"):
         compare(rows, GROUP, "balance", "meor", "none")
 

@@ -13,9 +13,9 @@ import pytest
 from tests.study.tiny_study import hashes, tiny_plan
 
 from meor.errors import ConfigError, StudyError
-from meor.study.cell import Means, Outcome, Task
 from meor.study.conduct import conduct
 from meor.study.execute import Dask, Processes, Serial, executor_of
+from meor.study.task import Means, Outcome, Task
 
 
 def test_executors_are_named_and_others_refused() -> None:

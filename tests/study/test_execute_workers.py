@@ -15,8 +15,8 @@ from tests.study.tiny_study import tiny_plan
 
 from meor.errors import MemoryBudgetError
 from meor.study import execute as worker
-from meor.study.cell import Means, Outcome, Task
 from meor.study.cells import alone_cells
+from meor.study.task import Means, Outcome, Task
 
 PATIENCE = 120.0  # for something to begin on busy cores
 SOON = 15.0  # for something to end

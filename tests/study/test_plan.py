@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from meor.errors import ConfigError
-from meor.study.plan import FIRST_SELECTION_SEED, PRESET_STUDIES, Study
+from meor.study.plan import FIRST_SELECTION_SEED, Study
+from meor.study.presets import PRESET_STUDIES
 
 SMALL = {"study": "small", "stream": "world", "methods": ["none", "meor"]}
 

@@ -13,7 +13,7 @@ from meor.study.rows import read_rows, rows_file
 
 PROMISED = [
     *("study", "stream", "backbone", "host", "preset", "coefficient_rule", "pair", "method"),
-    *("H_cur", "H_old", "D_MCI", "A_TN", "A_QN", "coefficient", "active_share", "input_hash"),
+    *("H_cur", "H_old", "D_MCI", "A_TN", "A_QN", "coefficient", "active_share", "pair_hash"),
 ]
 
 

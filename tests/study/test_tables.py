@@ -90,7 +90,7 @@ def test_an_effect_on_query_newcomers_is_shown_and_the_paper_has_none() -> None:
 @pytest.mark.parametrize("name", ["effects", "ablation", "transfer"])
 def test_holm_adjusts_over_the_rows_of_each_table_and_says_so(name: str) -> None:
     rows = study_rows()
-    more = [replace(each, backbone="transe", input_hash="t") for each in rows]
+    more = [replace(each, backbone="transe", pair_hash="t") for each in rows]
     made = plan(tables=[name], backbone=["complex", "transe"] if name == "transfer" else "complex")
     table = study_tables(made, rows + more, holm=True)[0]
     family = [cells for cells in table.rows if cells[1] == "ours"]
@@ -124,7 +124,7 @@ def test_a_study_without_meor_is_about_its_first_penalty() -> None:
 
 
 def test_an_error_in_a_pair_is_not_taken_for_a_lack_of_pairs() -> None:
-    broken = [replace(each, input_hash="other") if each.method == "meor" else each for each in study_rows()]
+    broken = [replace(each, pair_hash="other") if each.method == "meor" else each for each in study_rows()]
     with pytest.raises(StudyError, match="no pair"):
         study_tables(plan(tables=["effects"]), broken)
 

@@ -15,7 +15,7 @@ from meor.methods import NONE
 from meor.run.trainer import Watcher
 
 if TYPE_CHECKING:
-    from meor.study.cell import Outcome
+    from meor.study.task import Outcome
 
 PLAIN_SECONDS = 10.0
 _PHASES = {

@@ -241,7 +241,7 @@ def _inputs(data: StudyData) -> Table:
             Entry(row.pair, text=str(row.pair)),
             method_name(row.method),
             ABSENT if row.H_cur is None else row.H_cur,
-            row.input_hash[:16],
+            row.pair_hash[:16],
         )
         for row in data.rows
     )

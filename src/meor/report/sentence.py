@@ -19,7 +19,7 @@ from meor.report.words import (
     shown_name,
 )
 from meor.study.effects import PRESERVED, Effect, PairedComparison
-from meor.study.frontier import at_equal_acquisition
+from meor.study.frontier import families, verdicts
 
 
 def sentence(data: StudyData) -> str:
@@ -31,7 +31,7 @@ def sentence(data: StudyData) -> str:
         return _over_settings([each for _, each in against])
     several = len(against) > 1
     rules = [_about(setting, each, several, at == 0) for at, (setting, each) in enumerate(against)]
-    return "\n".join([*rules, *_along_the_grid(data)])
+    return "\n".join([*rules, *_along_the_curves(data)])
 
 
 def _against_host(setting: Setting) -> PairedComparison | None:
@@ -137,19 +137,14 @@ def _stands(lead: str, found: Sequence[tuple[str, Effect]]) -> str:
     return f"{lead} it is {listed(told)}."
 
 
-def _along_the_grid(data: StudyData) -> list[str]:
-    """Where multiples of the coefficient were run: a comparison that no single one decides."""
-    group, head = data.settings[0].group, data.head
-    others = dict.fromkeys(row.method for row in data.rows if row.multiple and row.method != head)
-    found = [
-        (other, reached[0].effect)  # the highest A_TN comes first
-        for other in others
-        if head is not None and (reached := at_equal_acquisition(data.rows, group, head, other))
-    ]
-    lead = "Over multiples of the coefficient, at the highest A_TN that both reach, on H_cur"
-    return [_stands(lead, found)] if found and _has_grid(data) else []
-
-
-def _has_grid(data: StudyData) -> bool:
-    balanced = {row.multiple for row in data.rows if row.coefficient_rule == "balance"}
-    return len(balanced) > 1
+def _along_the_curves(data: StudyData) -> list[str]:
+    """Where a study has curves: who is ahead of whom, whatever the coefficient."""
+    if data.plan is None or not data.plan.curves:
+        return []
+    found = verdicts(data.rows, data.settings[0].group, data.plan.curves)
+    ahead = [(each.ours, each.theirs) for each in found if each.word == "ahead"]
+    ahead += [(each.theirs, each.ours) for each in found if each.word == "behind"]
+    leaders = [name for name in families(data.plan.curves) if name not in {behind for _, behind in ahead}]
+    beaten = {name: [behind for best, behind in ahead if best == name] for name in leaders}
+    told = [f"{name} (ahead of {listed(behind)})" for name, behind in beaten.items() if behind]
+    return [f"At equal A_TN, on H_cur, nothing is ahead of {listed(told)}."] if told else []

@@ -16,7 +16,6 @@ from meor.report.words import backbone_name, plural, shown_name
 from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
 from meor.stream.occurrence import sample_note
-from meor.study.cell import MARK
 from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
 from meor.study.effects import MethodLevels, PairedComparison, compare, levels
 from meor.study.paired_tables import head_method
@@ -25,6 +24,7 @@ from meor.study.results import Results
 from meor.study.row_file import refuse_damaged_rows
 from meor.study.rows import RUNS, UNREGULARIZED, Group, Row, read_rows, select
 from meor.study.table import Table
+from meor.study.task import MARK
 
 UNADJUSTED = "Bounds and intervals are not adjusted for the number of comparisons."
 COMMAND = "command.txt"

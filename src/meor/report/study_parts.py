@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from meor.hosts import HOSTS
-from meor.methods import METHODS, NONE
+from meor.methods import NONE
 from meor.report import figures
 from meor.report.figures import CurvePoint, FrontierLine
 from meor.report.made import balance_cells
 from meor.report.page import Block, Prose, Section
-from meor.report.study_data import UNADJUSTED, Setting, StudyData, with_sample
-from meor.report.words import MINUS, PRESETS, bound, bounds, effect, method_name, number, short
+from meor.report.study_data import Setting, StudyData, with_sample
+from meor.report.words import MINUS, PRESETS, bound, effect, method_name, number, short
 from meor.study.effects import effect_name
-from meor.study.frontier import EqualAcquisition, at_equal_acquisition, frontier_points
+from meor.study.frontier import families, frontier_points
+from meor.study.frontier_tables import frontier_table, verdict_table
 from meor.study.paper import PaperTable, is_stream, paper_table, paper_tables
-from meor.study.rows import ENDPOINTS, Group
+from meor.study.plan import Study
+from meor.study.rows import ENDPOINTS, Group, Row
 from meor.study.table import ABSENT, Column, Entry, Table, Value
 
 KINDS = {"mean": "mean", "LB": "lower bound"}
@@ -28,74 +31,49 @@ TONES = 7
 
 
 def frontier_section(data: StudyData) -> tuple[Section, ...]:
-    """Only where a study has several multiples of the balanced coefficient."""
+    """Only where a study has curves."""
     blocks: list[Block] = []
     for group in dict.fromkeys(setting.group for setting in data.settings):
-        methods = [
-            m for m in METHODS if any(r.group == group and r.method == m and r.multiple for r in data.rows)
-        ]
-        lines = [line for method in methods if len((line := _line(data, group, method)).points) > 2]
-        if not lines:
+        if data.plan is None or not any(row.curve for row in data.rows if row.group == group):
             continue
+        lines = _lines(data.plan, data.rows, group)
+        told = (
+            f"{line.name}: "
+            + ", ".join(
+                f"{p.label} A_TN {number(p.x.mean, 3)} H_cur {number(p.y.mean, 3)}" for p in line.points
+            )
+            for line in lines
+        )
         blocks.append(
             figures.figure(
                 "frontier",
                 f"Old facts kept against newcomers learned: {group}",
-                "; ".join(
-                    f"{line.name}: "
-                    + ", ".join(
-                        f"{p.label} A_TN {number(p.x.mean, 3)} H_cur {number(p.y.mean, 3)}"
-                        for p in line.points
-                    )
-                    for line in lines
-                ),
-                "Each curve starts at the host alone and goes through multiples of the method's balanced "
-                "coefficient. Up and to the right is better. Thin crosses are two-sided 95 % intervals "
-                f"over pairs, cut at the frame. Labels are the multiples of {lines[-1].name}.",
+                "; ".join(told),
+                "Each curve varies one thing: how long the host trains, how long rows may be, what a penalty "
+                "is multiplied with. Up and to the right is better. Thin crosses are two-sided 95 % "
+                f"intervals over pairs, cut at the frame. Labels are those of {lines[-1].name}.",
                 partial(figures.frontier, lines),
                 tuple((f"mark m{line.tone}", line.name) for line in lines),
             )
         )
-        if data.head in methods:
-            found = [
-                each
-                for other in methods
-                if other != data.head
-                for each in at_equal_acquisition(data.rows, group, str(data.head), other)
-            ]
-            if found:
-                blocks.append(with_sample(_equal(found, group), data.sample))
+        ahead, points = (make(data.plan, data.rows, group) for make in (verdict_table, frontier_table))
+        tables = [each for each in (ahead, replace(points, folded=True)) if each.rows]
+        blocks += [with_sample(each, data.sample) for each in tables]
     return (Section("frontier", "The frontier", tuple(blocks)),) if blocks else ()
 
 
-def _line(data: StudyData, group: Group, method: str) -> FrontierLine:
-    points = (
-        CurvePoint(each.A_TN, each.H_cur, f"×{short(each.multiple)}" if each.multiple else "host alone")
-        for each in frontier_points(data.rows, group, method)
-    )
-    return FrontierLine(method_name(method), list(METHODS).index(method) % TONES, tuple(points))
-
-
-def _equal(found: Sequence[EqualAcquisition], group: Group) -> Table:
-    columns = (
-        *(Column("against"), Column("A_TN against host alone", "offset"), Column("ΔH_cur", "effect")),
-        *(Column("lower bound", "bound"), Column("two-sided 95 %", "bound", sortable=False)),
-        *(Column("W/T/L", "count", sortable=False), Column("pairs", "count")),
-    )
-    rows = tuple(
-        (
-            method_name(each.comparator),
-            each.offset,
-            each.effect.mean,
-            each.effect.lower,
-            bounds(each.effect.interval.low, each.effect.interval.high),
-            each.effect.wtl,
-            len(each.pairs),
+def _lines(plan: Study, rows: Sequence[Row], group: Group) -> list[FrontierLine]:
+    """Curves of one family share a colour and a shape."""
+    tones = {name: at % TONES for at, name in enumerate(families(plan.curves))}
+    found = []
+    for name, curve in plan.curves.items():
+        points = tuple(
+            CurvePoint(each.A_TN, each.H_cur, short(each.at) if each.at else "alone")
+            for each in frontier_points(rows, group, name, curve)
         )
-        for each in found
-    )
-    best = "Each method at its best coefficient that reaches this A_TN, linear between grid points."
-    return Table(f"H_cur at equal A_TN: {group}", columns, rows, (best, UNADJUSTED))
+        if points:
+            found.append(FrontierLine(name, tones[curve.family or name], points))
+    return found
 
 
 def paper(data: StudyData) -> Section:

@@ -90,7 +90,7 @@ class Judge:
                 last,
                 split=split,
                 memory=self.memory,
-                filter_splits=self.filter_splits,
+                filter_splits=self._filter(split),
                 sample=self.sample,
             )
         return rank_update(
@@ -100,9 +100,13 @@ class Judge:
             split=split,
             sides=self.sides,
             memory=self.memory,
-            rules=Rules(filter_splits=tuple(self.filter_splits)),
+            rules=Rules(filter_splits=tuple(self._filter(split))),
             sample=self.sample,
         )
+
+    def _filter(self, split: Split) -> list[Split]:
+        """Validation facts are there to choose by, so no test fact helps to rank them (decision 15)."""
+        return self.selection_filter if split is Split.VALID else self.filter_splits
 
     def _freezes_old_rows(self, update: int) -> bool:
         """Ranks carry over only where neither an old entity nor an old relation moves."""

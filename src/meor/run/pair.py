@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from meor.backbone import Model
 from meor.errors import RunError
@@ -27,6 +28,9 @@ from meor.training.training import Training
 UNSHARED = frozenset({"method", "coefficient", "coefficient_from", "coefficient_rule", "cap"})
 """Settings in which the runs of a pair may differ."""
 
+LENGTH = frozenset({"passes", "steps", "schedule", "validate_steps", "patience", "tolerance"})
+"""Of `refine`: how long an update is trained. The runs of a pair may differ in it, and say so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -44,10 +48,8 @@ class Pair:
     def run(self) -> RunView:
         assert self.given is not None  # noqa: S101  (asked only where it is given)
         view = RunView.open(self.given)
-        mine, theirs = (
-            config.model_dump(exclude={*UNSHARED, "evaluation", "data_dir"})
-            for config in (self.config, view.config)
-        )
+        apart: Any = {**dict.fromkeys((*UNSHARED, "evaluation", "data_dir"), True), "refine": LENGTH}
+        mine, theirs = (config.model_dump(exclude=apart) for config in (self.config, view.config))
         start = METHODS[self.config.method].start
         capped_alike = start == NONE or self.config.cap == view.config.cap
         if view.config.method != start or mine != theirs or not capped_alike:

@@ -61,7 +61,9 @@ def refine_plan(config: Config) -> Plan:
         replay_negatives=refine.replay_negatives,
         validate_steps=refine.validate_steps,
         patience=refine.patience,
+        tolerance=refine.tolerance,
         schedule=refine.schedule or (),
+        steps=refine.steps or 0,
     )
 
 

@@ -160,6 +160,7 @@ class Runner:
             update=number,
             steps=training.cursor.step,
             validations=training.cursor.validations,
+            kept_pass=training.cursor.kept_pass,
             optimizer_sha256=_optimizer_sha256(training),
             row_norms=row_norms(model, update.n_old),
         )

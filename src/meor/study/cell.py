@@ -13,7 +13,6 @@ from typing import Any
 from filelock import FileLock
 
 from meor.errors import MeorError, StudyError, is_interrupt
-from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.methods import is_penalized
 from meor.run.config import Config
 from meor.run.layout import is_run
@@ -25,52 +24,13 @@ from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
 from meor.study.cells import StudyCell
 from meor.study.coefficient import kept_balance, read_balance
-from meor.study.plan import Study
-from meor.study.row_file import OtherSettingsError, read_row, require_intact, row_of_run, row_path, write_row
+from meor.study.plan import PAIR
+from meor.study.row_file import OtherSettingsError, read_row, require_intact, row_of_run, write_row
 from meor.study.rows import Row
-
-MARK = "study.yaml"
-"""Lies in the folder of runs; a worker that does not see it looks at another disk."""
+from meor.study.shared import scheduled
+from meor.study.task import MARK, Outcome, Task, folder_of
 
 Say = Callable[[str], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """How cells are made. None of it changes a bit of any result."""
-
-    runs: Path | None = None  # default: OUT/runs
-    data_dir: Path | None = None
-    cache: Path | None = None
-    memory: int = DEFAULT_MEMORY
-    checkpoint_seconds: float = 30.0
-    keep_weights: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """All that a process, here or on another machine, needs to make one cell."""
-
-    plan: Study
-    cell: StudyCell
-    runs: Path
-    means: Means = Means()
-
-    @property
-    def folder(self) -> Path:
-        return _place(self.runs, self.cell)
-
-    @property
-    def row_file(self) -> Path:
-        return row_path(self.folder)
-
-    @property
-    def balance_file(self) -> Path:
-        return self.folder.with_name(f"{self.cell.method}-{self.cell.split}.balance.json")
-
-    @property
-    def alone_folder(self) -> Path:
-        return _place(self.runs, self.cell.alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +39,6 @@ class Weight:
 
     coefficient: float | None
     begins: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A row, or the reason why there is none."""
-
-    cell: StudyCell
-    row: Row | None
-    failure: str | None
-    seconds: float
-    reused: bool = False
-    remarks: tuple[str, ...] = ()  # what was damaged and made again
 
 
 def run_cell(task: Task) -> Outcome:
@@ -160,22 +108,27 @@ def _made(task: Task, say: Say) -> Row:
 
 def _inactive(task: Task, stream: Stream, say: Say) -> Row:
     """Every multiple of a balanced coefficient of 0 is one and the same run: made once, as multiple 1."""
-    one = replace(task, cell=replace(task.cell, multiple=1.0))
+    one = replace(task, cell=replace(task.cell, multiple=1.0, curve=None, at=None))
     with FileLock(one.folder.with_name(f"{one.folder.name}.lock")):
         # What is wrong with this very cell was said when it was looked at first.
         row = _still_good(one, say if one.cell != task.cell else len) or _run(one, stream, Weight(0.0), say)
     if task.cell == one.cell:
         return row
-    return _kept(task, replace(row, multiple=task.cell.multiple))
+    place = {"multiple": task.cell.multiple, "curve": task.cell.curve, "at": task.cell.at}
+    return _kept(task, replace(row, **place))  # type: ignore[arg-type]
 
 
 def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
     config = task.cell.config(task.plan, weight.coefficient, weight.begins)
+    if task.plan.schedule == PAIR and not task.is_free:
+        config = scheduled(config, _begun(task, task.cell.host_alone), stream)
+    began, whole = time.process_time(), not is_run(task.folder)
     _bring_to_the_end(task, config, stream, say)
+    seconds = round(time.process_time() - began, 2) if whole else None
     place, given = task.folder.relative_to(task.runs).as_posix(), weight.coefficient or 0.0
     view = RunView.open(task.folder)
-    made = row_of_run(task.plan.study, task.cell, view, stream, place=place, coefficient=given)
-    row = _kept(task, made)
+    made = row_of_run(task.plan, task.cell, view, stream, place=place, coefficient=given)
+    row = _kept(task, replace(made, seconds=seconds))
     if not task.means.keep_weights and task.cell != task.cell.alone:
         drop_weights(task.folder)
     return row
@@ -192,7 +145,7 @@ def _bring_to_the_end(task: Task, config: Config, stream: Stream, say: Say) -> N
         memory=task.means.memory,
         cache=task.means.cache,
         checkpoint_seconds=task.means.checkpoint_seconds,
-        replay=None if task.cell == task.cell.alone else task.alone_folder,
+        replay=None if task.is_free or task.cell == task.cell.alone else task.alone_folder,
     )
     if not is_run(task.folder):
         start(config, task.folder, stream=stream, resources=resources)
@@ -217,18 +170,18 @@ def _weight(task: Task, stream: Stream, say: Say) -> Weight:
         return Weight(None)
     if cell.coefficient is not None:
         return Weight(cell.coefficient)
-    if not is_run(task.alone_folder):
-        raise StudyError(f"{cell.name} starts from {cell.alone.name}, which failed.")
-    found = kept_balance(task.balance_file, RunView.open(task.alone_folder), stream, cell.method, say)
+    found = kept_balance(task.balance_file, _begun(task, cell.alone), stream, cell.method, say)
     if found.is_inactive:
         return Weight(0.0)
     return Weight(float((cell.multiple or 1.0) * found.coefficient), found.update)
 
 
-def _place(runs: Path, cell: StudyCell) -> Path:
-    """The folder of a cell: under its former name if an earlier version made it."""
-    former = runs / cell.former_name
-    return former if is_run(former) or row_path(former).is_file() else runs / cell.name
+def _begun(task: Task, cell: StudyCell) -> RunView:
+    """The run of the pair that this one follows."""
+    folder = folder_of(task.runs, cell)
+    if not is_run(folder):
+        raise StudyError(f"{task.cell.name} starts from {cell.name}, which failed.")
+    return RunView.open(folder)
 
 
 def drop_weights(folder: Path) -> None:

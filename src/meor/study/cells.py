@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from meor.methods import METHODS, NONE, former_name, is_penalized
+from meor.escape import file_name
+from meor.methods import CAP, METHODS, NONE, former_name, is_penalized
 from meor.methods.coefficient import ALWAYS, MULTIPLES
 from meor.run.config import Config
+from meor.study.curve import COEFFICIENT, MULTIPLE
 from meor.study.plan import BALANCE, VALIDATED, Study, folder_name
 from meor.study.rows import UNREGULARIZED, Group, Row
 
@@ -24,6 +27,8 @@ class StudyCell:
     multiple: float | None = None  # of the balanced coefficient; None without a coefficient
     coefficient: float | None = None  # a given number instead
     split: str = TEST
+    curve: str | None = None  # of a frontier, and where on it
+    at: float | None = None
 
     @property
     def name(self) -> str:
@@ -34,6 +39,8 @@ class StudyCell:
         ending = "" if self.split == TEST else f"-{self.split}"
         group = self.group
         folder = f"{folder_name(group.stream)}-{group.host}-{group.backbone}-{group.preset}"
+        if self.curve is not None and self.at is not None:
+            return f"{folder}/pair-{self.seed}/{file_name(self.curve)}@{self.at!r}"
         return f"{folder}/pair-{self.seed}/{self.method}{weight}{ending}"
 
     @property
@@ -44,21 +51,36 @@ class StudyCell:
     @property
     def alone(self) -> StudyCell:
         """The host alone, capped where this one is: the run of the pair that this one starts from."""
-        return replace(self, method=METHODS[self.method].start, multiple=None, coefficient=None)
+        start = METHODS[self.method].start
+        return replace(self, method=start, multiple=None, coefficient=None, curve=None, at=None)
+
+    @property
+    def host_alone(self) -> StudyCell:
+        """The run of the pair that decides how long updates are trained."""
+        return replace(self.alone, method=NONE)
 
     def config(self, plan: Study, coefficient: float | None = None, begins: int = 1) -> Config:
-        config = plan.config(self.group, self.method, self.seed, coefficient, begins)
+        sets = [] if self.curve is None or self.at is None else plan.curves[self.curve].sets(self.at)
+        config = plan.config(self.group, self.method, self.seed, coefficient, begins, sets=sets)
         return config.for_selection() if self.split == VALID else config
 
 
 def alone_cells(plan: Study) -> list[StudyCell]:
     """What everything else starts from: the host alone in each pair, pairs for selection included."""
+    return _starts(plan, [NONE])
+
+
+def capped_cells(plan: Study) -> list[StudyCell]:
+    """The same, capped: trained for as long as the host alone was."""
+    return _starts(plan, [method for method in plan.methods if method == CAP])
+
+
+def _starts(plan: Study, methods: Sequence[str]) -> list[StudyCell]:
     found = []
-    starts = dict.fromkeys([NONE, *(METHODS[method].start for method in plan.methods)])
     for group in plan.groups:
-        for start in starts:
-            found += [StudyCell(group, seed, start) for seed in plan.seeds]
-            found += [StudyCell(group, seed, start, split=VALID) for seed in plan.selection_seeds]
+        for method in methods:
+            found += [StudyCell(group, seed, method) for seed in plan.seeds]
+            found += [StudyCell(group, seed, method, split=VALID) for seed in plan.selection_seeds]
     return found
 
 
@@ -72,7 +94,15 @@ def method_cells(plan: Study) -> list[StudyCell]:
                     found.append(StudyCell(group, seed, method))
                 elif is_penalized(method):
                     found += _weighted(plan, StudyCell(group, seed, method))
+            found += _on_curves(plan, group, seed)
     return found
+
+
+def _on_curves(plan: Study, group: Group, seed: int) -> Iterator[StudyCell]:
+    for name, curve in plan.curves.items():
+        for at in curve.values:
+            weight: dict[str, Any] = {curve.along: at} if curve.along in (MULTIPLE, COEFFICIENT) else {}
+            yield StudyCell(group, seed, curve.method, **weight, curve=name, at=at)
 
 
 def selection_cells(plan: Study, multiples: Sequence[float] = MULTIPLES[:ALWAYS]) -> list[StudyCell]:
@@ -115,7 +145,7 @@ def _validated(cell: StudyCell, multiple: float) -> StudyCell:
 def _weighted(plan: Study, cell: StudyCell) -> Iterator[StudyCell]:
     for rule in plan.coefficient_rule:
         if rule == BALANCE:
-            yield from (replace(cell, multiple=multiple) for multiple in plan.multiples)
+            yield replace(cell, multiple=1.0)
         elif rule != VALIDATED:
             yield replace(cell, coefficient=float(rule))
 
@@ -127,7 +157,7 @@ def rows_of_the_study(
     found = [
         (_place(plan, cell, row), row)
         for cell, row in made.items()
-        if cell.split != VALID and (not is_penalized(cell.method) or _was_asked_for(plan, cell))
+        if cell.split != VALID and _was_asked_for(plan, cell)
     ]
     for cell in validated:
         if cell in made:
@@ -138,18 +168,17 @@ def rows_of_the_study(
 
 def _was_asked_for(plan: Study, cell: StudyCell) -> bool:
     """Not a run that exists only because the validated rule chose its multiple."""
+    if not is_penalized(cell.method) or cell.curve is not None:
+        return True
     if cell.coefficient is not None:
         return repr(cell.coefficient) in plan.coefficient_rule
-    return BALANCE in plan.coefficient_rule and cell.multiple in plan.multiples
+    return BALANCE in plan.coefficient_rule and cell.multiple == 1.0
 
 
-def _place(plan: Study, cell: StudyCell, row: Row) -> tuple[int, int, int, int, float]:
+def _place(plan: Study, cell: StudyCell, row: Row) -> tuple[float, ...]:
+    group = plan.groups.index(cell.group)
+    if cell.curve is not None and cell.at is not None:
+        return group, cell.seed, 1, list(plan.curves).index(cell.curve), cell.at
     rules = (UNREGULARIZED, *plan.coefficient_rule)
-    methods: tuple[str, ...] = plan.methods
-    return (
-        plan.groups.index(cell.group),
-        cell.seed,
-        rules.index(row.coefficient_rule),
-        methods.index(cell.method),
-        row.multiple or 0.0,
-    )
+    at = rules.index(row.coefficient_rule), plan.methods.index(cell.method)
+    return group, cell.seed, 0, *at, row.multiple or 0.0

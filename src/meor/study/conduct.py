@@ -13,15 +13,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meor.errors import MeorError
-from meor.methods import NONE, method_label
+from meor.methods import CAP, NONE, method_label
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import to_json
 from meor.stream.registry import check_there
-from meor.study.cell import MARK, Means, Outcome, Task, finished
+from meor.study.cell import finished
 from meor.study.cells import (
     VALID,
     StudyCell,
     alone_cells,
+    capped_cells,
     method_cells,
     rows_of_the_study,
     selection_cells,
@@ -33,6 +34,7 @@ from meor.study.execute import Executor, Serial
 from meor.study.plan import VALIDATED, Study
 from meor.study.results import Results
 from meor.study.rows import RUNS, Row, rows_file
+from meor.study.task import MARK, Means, Outcome, Task
 
 RUNS_FOLDER = "runs"
 BALANCES = "balances.json"
@@ -101,7 +103,8 @@ class _Conductor:
         self.consequences: dict[str, str] = {}  # failures of what needed a run that failed
 
     def conduct(self) -> Findings:
-        first, second = alone_cells(self.plan), [*selection_cells(self.plan), *method_cells(self.plan)]
+        first = [*alone_cells(self.plan), *capped_cells(self.plan)]
+        second = [*selection_cells(self.plan), *method_cells(self.plan)]
         self._recall([*first, *second])
         needed = {cell.group.stream for cell in (*first, *second) if cell not in self.rows}
         for stream in self.plan.stream:
@@ -137,7 +140,7 @@ class _Conductor:
             self._recall(self._validated())
         rule = VALIDATED in self.plan.coefficient_rule
         later = self.plan.pairs * len(self.plan.groups) * len(self.plan.penalized) if rule else 0
-        self._stage(method_label(NONE).lower(), first, len(first) + len(second) + later)
+        self._hosts_alone(first, len(first) + len(second) + later)
         ready = [cell for cell in second if self._has_start(cell)]
         if second:
             self._write_part()
@@ -153,6 +156,13 @@ class _Conductor:
                 self.observer.say(remark)
             third = [cell for cell in self._validated() if cell not in made and self._has_start(cell)]
             self._stage("validated", third, len(made) + len(third))
+
+    def _hosts_alone(self, cells: Sequence[StudyCell], total: int) -> None:
+        """First as they are, then capped: these are trained for as long as those were."""
+        for method in (NONE, CAP):
+            ready = [cell for cell in cells if cell.method == method and self._has_start(cell)]
+            if ready or method == NONE:
+                self._stage(method_label(method).lower(), ready, total)
 
     def _larger(self) -> list[StudyCell]:
         """Selection goes beyond its first multiples while they are better, a multiple at a time."""
@@ -199,10 +209,12 @@ class _Conductor:
 
     def _has_start(self, cell: StudyCell) -> bool:
         """A pair whose host alone failed has nothing to start from: its cells fail with it, by name."""
-        if cell.alone in self.rows:
+        if self._task(cell).is_free:
             return True
-        self.consequences[cell.name] = f"{cell.alone.name} failed, and this run starts from it."
-        return False
+        before = next((one for one in (cell.host_alone, cell.alone) if one not in {cell, *self.rows}), None)
+        if before is not None:
+            self.consequences[cell.name] = f"{before.name} failed, and this run starts from it."
+        return before is None
 
     def _choices(self) -> tuple[Choice, ...]:
         if VALIDATED not in self.plan.coefficient_rule:

@@ -207,16 +207,12 @@ def levels(rows: Sequence[Row], group: Group, rule: str, method: str) -> MethodL
 
 def check_pair(ours: Row, theirs: Row) -> None:
     """Paired means paired, and delta H_cur = delta H_old + reduction of D_MCI (decision 40)."""
-    if ours.input_hash != theirs.input_hash:
-        raise StudyError(
-            f"{ours.run} and {theirs.run} are no pair: what they should share differs "
-            f"({ours.input_hash[:12]} and {theirs.input_hash[:12]}). Make both again."
-        )
+    for what, key in (("what they start from", "pair_hash"), ("how they were trained", "schedule_hash")):
+        mine, other = getattr(ours, key), getattr(theirs, key)
+        if mine and other and mine != other:
+            raise _no_pair(ours, theirs, f"{what} differs ({mine[:12]} and {other[:12]})")
     if _reference(ours) == _reference(theirs) and ours.reference_hash != theirs.reference_hash:
-        raise StudyError(
-            f"{ours.run} and {theirs.run} are no pair: they should share their references and do not. "
-            "Make both again."
-        )
+        raise _no_pair(ours, theirs, "they should share their references and do not")
     parts = [_difference(name, ours, theirs) for name in ("H_cur", "H_old", REDUCTION)]
     defined = [part for part in parts if part is not None]
     if len(defined) == len(parts) and abs(defined[0] - (defined[1] + defined[2])) > IDENTITY_TOLERANCE:
@@ -224,6 +220,10 @@ def check_pair(ours: Row, theirs: Row) -> None:
             f"{ours.run} against {theirs.run}: the gain in H_cur {defined[0]!r} is not the gain in H_old "
             f"{defined[1]!r} plus the reduction of D_MCI {defined[2]!r}. A row was changed; make it again."
         )
+
+
+def _no_pair(ours: Row, theirs: Row, reason: str) -> StudyError:
+    return StudyError(f"{ours.run} and {theirs.run} are no pair: {reason}. Make both again.")
 
 
 def adjusted(comparisons: Sequence[PairedComparison], endpoint: str = "H_cur") -> list[float | None]:

@@ -20,7 +20,8 @@ from typing import Any, Protocol
 from meor.errors import ConfigError, StudyError
 from meor.heap import c_library, give_memory_back
 from meor.storage.parquet import byte_budget
-from meor.study.cell import Outcome, Task, run_cell
+from meor.study.cell import run_cell
+from meor.study.task import Outcome, Task
 
 ATTEMPTS = 3
 """How often a cell whose process was killed is tried before it counts as failed."""

@@ -1,159 +1,197 @@
-"""H_cur against A_TN along each method's grid of coefficients, and H_cur compared at equal A_TN.
+"""H_cur against A_TN along the curves of a study, and who is ahead of whom at equal A_TN.
 
-A method's grid is a curve that begins at the host alone (coefficient 0) and goes through its multiples in
-order; a larger coefficient trades acquisition for old ranks sooner or later. At one shared coefficient two
-methods may only stand at different places of the same trade, so they are compared at the same A_TN.
+Every control is a trade: what it keeps of old answers it may take from newcomers, and training less is one
+too. So competitors are compared where they have the same A_TN. A competitor is a curve, or a family of curves
+(the host trained less at two learning rates), of which the best counts: whoever tunes takes the best place.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
-from meor.methods import NONE, is_penalized
+from meor.methods import METHODS
+from meor.study.curve import Curve
 from meor.study.effects import Effect, Level, check_pair, effect, level
-from meor.study.plan import BALANCE
-from meor.study.rows import Group, Row, select
+from meor.study.rows import Group, Row
 
-STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-MOST_STEPS = 8
-"""Methods are compared a round step of A_TN apart, as small as leaves a table a person can read."""
+PLACES = 33
+"""Values of A_TN, evenly spread over what both competitors reach, at which they are compared in a pair."""
 
-Point = tuple[float, float]
-"""A_TN and H_cur of one run."""
+Curves = Mapping[str, Curve]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run on a curve."""
+
+    A_TN: float
+    H_cur: float
+    D_MCI: float
+
+
+Line = list[Point]
+"""A curve in one pair, in the order of its values."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """Means of a method at one multiple, over pairs."""
+    """Means of a curve at one value, over pairs."""
 
     group: Group
+    curve: str
     method: str
-    multiple: float  # 0 is the host alone
+    at: float
     pairs: tuple[int, ...]
     coefficient: float
     H_cur: Level
     A_TN: Level
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class EqualAcquisition:
-    """The paired effect on H_cur of a method against a comparator where both have the same A_TN."""
+class Verdict:
+    """Ours minus theirs at equal A_TN: the mean over what both reach in a pair, then over pairs."""
 
     group: Group
-    method: str
-    comparator: str
-    offset: float  # that A_TN, relative to that of the pair's host alone
+    ours: str
+    theirs: str
+    low: float  # of the A_TN that both reach, over pairs
+    high: float
     pairs: tuple[int, ...]
-    effect: Effect
+    H_cur: Effect
+    D_MCI: Effect
+
+    @property
+    def word(self) -> str:
+        if self.H_cur.interval.low > 0.0:
+            return "ahead"
+        return "behind" if self.H_cur.interval.high < 0.0 else "undecided"
 
 
-def frontier_points(rows: Sequence[Row], group: Group, method: str) -> list[FrontierPoint]:
-    """Every multiple of a method, smallest first; the host alone is the point at 0."""
-    found = []
-    for multiple in (0.0, *_multiples(rows, group, method)):
-        runs = _runs(rows, group, method, multiple)
+def families(curves: Curves) -> dict[str, tuple[str, ...]]:
+    """The competitors, each with its curves."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, curve in curves.items():
+        of = curve.family or name
+        found[of] = (*found.get(of, ()), name)
+    return found
+
+
+def frontier_points(rows: Sequence[Row], group: Group, name: str, curve: Curve) -> Iterator[FrontierPoint]:
+    """Every value of a curve; one that begins at the host alone has a point at 0."""
+    for at in _values(curve):
+        runs = _runs(rows, group, name, curve, at)
         pairs = tuple(sorted(runs))
         values = {
-            name: [value for pair in pairs if (value := runs[pair].shown(name)) is not None]
-            for name in ("H_cur", "A_TN")
+            key: [value for pair in pairs if (value := runs[pair].shown(key)) is not None]
+            for key in ("H_cur", "A_TN")
         }
-        if pairs and all(len(each) == len(pairs) for each in values.values()):
-            coefficient = sum(runs[pair].coefficient for pair in pairs) / len(pairs)
-            cur, acquired = (level(name, values[name]) for name in ("H_cur", "A_TN"))
-            found.append(FrontierPoint(group, method, multiple, pairs, coefficient, cur, acquired))
-    return found
+        if not pairs or any(len(each) < len(pairs) for each in values.values()):
+            continue
+        cur, acquired = (level(key, values[key]) for key in ("H_cur", "A_TN"))
+        coefficient = math.fsum(runs[pair].coefficient for pair in pairs) / len(pairs)
+        taken = [seconds for pair in pairs if (seconds := runs[pair].seconds) is not None]
+        mean = math.fsum(taken) / len(taken) if taken else None
+        yield FrontierPoint(group, name, curve.method, at, pairs, coefficient, cur, acquired, mean)
 
 
-def at_equal_acquisition(
-    rows: Sequence[Row], group: Group, method: str, comparator: str
-) -> list[EqualAcquisition]:
-    """Paired differences of H_cur at the host's A_TN plus an offset, where at least 2 pairs reach it."""
-    ours, theirs = curves(rows, group, method), curves(rows, group, comparator)
-    found = []
-    for offset in offsets(rows, group):
-        effects: dict[int, float] = {}
-        compared = False
-        for pair in sorted(set(ours) & set(theirs)):
-            alone = ours[pair][0]
-            acquisition = alone[0] + offset
-            mine, other = best_at(ours[pair], acquisition), best_at(theirs[pair], acquisition)
-            if mine is not None and other is not None:
-                effects[pair] = mine - other
-                compared |= not (offset == 0.0 and mine == other == alone[1])
-        # Where both take the host alone in every pair, it would be compared with itself.
-        if len(effects) >= 2 and compared:
-            made = effect("H_cur", list(effects.values()))
-            found.append(EqualAcquisition(group, method, comparator, offset, tuple(effects), made))
-    return found
-
-
-def offsets(rows: Sequence[Row], group: Group) -> list[float]:
-    """Round steps of A_TN from the host's over what two methods or more reach in some pair, highest first."""
-    methods = {row.method for row in rows if row.group == group and is_penalized(row.method)}
-    lows, highs = [], []
-    for method in methods:
-        reached = [
-            point[0] - curve[0][0] for curve in curves(rows, group, method).values() for point in curve
-        ]
-        if reached:
-            lows.append(min(reached))
-            highs.append(max(reached))
-    if len(lows) < 2:
-        return []
-    low, high = sorted(lows)[1], sorted(highs)[-2]
-    step = next((each for each in STEPS if high - low <= MOST_STEPS * each), STEPS[-1])
-    # Rounded, so that a whole number of steps is the same number whoever writes it.
-    return [round(at * step, 3) for at in range(math.floor(high / step), math.ceil(low / step) - 1, -1)]
-
-
-def curves(rows: Sequence[Row], group: Group, method: str) -> dict[int, list[Point]]:
-    """By pair: the points of a method from the host alone (itself one point) through its multiples."""
-    alone = select(rows, group, NONE, BALANCE)
-    grid = [0.0] if method == NONE else [0.0, *_multiples(rows, group, method)]
-    runs = {multiple: _runs(rows, group, method, multiple) for multiple in grid}
-    found: dict[int, list[Point]] = {}
-    for pair, start in alone.items():
-        here = [runs[multiple][pair] for multiple in grid if pair in runs[multiple]]
+def lines(rows: Sequence[Row], group: Group, name: str, curve: Curve) -> dict[int, Line]:
+    """By pair, for pairs that have every point of the curve."""
+    values = _values(curve)
+    runs = [_runs(rows, group, name, curve, at) for at in values]
+    found: dict[int, Line] = {}
+    for pair in sorted(set.intersection(*(set(each) for each in runs))):
+        here = [each[pair] for each in runs]
         for row in here[1:]:
-            check_pair(row, start)
-        points = [(row.shown("A_TN"), row.shown("H_cur")) for row in here]
-        if len(here) == len(grid) and all(a is not None and h is not None for a, h in points):
-            found[pair] = points  # type: ignore[assignment]
+            check_pair(row, here[0])
+        points = [_point(row) for row in here]
+        line = [point for point in points if point is not None]
+        if len(line) == len(values):
+            found[pair] = line
     return found
 
 
-def best_at(curve: Sequence[Point], acquisition: float) -> float | None:
-    """The highest H_cur at which the curve has this A_TN; None where it never does.
-
-    Linear between neighbours of the grid, in the order of the coefficient. A curve may pass the same A_TN
-    several times, first gaining and then losing acquisition: whoever tunes the coefficient takes the best
-    of these places.
-    """
-    found = [h for a, h in curve if a == acquisition]
-    for (a, h), (next_a, next_h) in pairwise(curve):
-        if min(a, next_a) < acquisition < max(a, next_a):
-            share = (acquisition - a) / (next_a - a)
-            found.append(h + share * (next_h - h))
-    return max(found, default=None)
-
-
-def _multiples(rows: Sequence[Row], group: Group, method: str) -> list[float]:
-    return sorted(
-        {
-            row.multiple
-            for row in rows
-            if row.group == group
-            and row.method == method
-            and row.coefficient_rule == BALANCE
-            and row.multiple
-        }
+def verdicts(rows: Sequence[Row], group: Group, curves: Curves) -> list[Verdict]:
+    """Every two competitors that reach the same A_TN in at least two pairs."""
+    known = {
+        name: [lines(rows, group, each, curves[each]) for each in members]
+        for name, members in families(curves).items()
+    }
+    found = (
+        verdict(group, ours, theirs, known[ours], known[theirs]) for ours, theirs in combinations(known, 2)
     )
+    return [each for each in found if each is not None]
 
 
-def _runs(rows: Sequence[Row], group: Group, method: str, multiple: float) -> dict[int, Row]:
-    if multiple == 0.0:
-        return select(rows, group, NONE, BALANCE)
-    return select(rows, group, method, BALANCE, multiple=multiple)
+def verdict(
+    group: Group,
+    ours: str,
+    theirs: str,
+    my_curves: Sequence[Mapping[int, Line]],
+    their_curves: Sequence[Mapping[int, Line]],
+) -> Verdict | None:
+    cur: dict[int, float] = {}
+    lost: dict[int, float] = {}
+    reached: list[float] = []
+    for pair in sorted(_pairs(my_curves) & _pairs(their_curves)):
+        mine, other = ([curve[pair] for curve in each if pair in curve] for each in (my_curves, their_curves))
+        both = [(a, b) for at in _common(mine, other) if (a := best(mine, at)) and (b := best(other, at))]
+        if both:
+            reached += [a.A_TN for a, _ in both]
+            cur[pair] = math.fsum(a.H_cur - b.H_cur for a, b in both) / len(both)
+            lost[pair] = math.fsum(a.D_MCI - b.D_MCI for a, b in both) / len(both)
+    if len(cur) < 2:
+        return None
+    effects = effect("H_cur", list(cur.values())), effect("D_MCI", list(lost.values()))
+    return Verdict(group, ours, theirs, min(reached), max(reached), tuple(cur), *effects)
+
+
+def best(competitor: Sequence[Line], acquisition: float) -> Point | None:
+    """Where a competitor has this A_TN at the highest H_cur; None where it never does.
+
+    Linear between neighbours on a curve. A curve may pass the same A_TN several times, first gaining
+    acquisition and then losing it.
+    """
+    found = [point for line in competitor for point in line if acquisition == point.A_TN]
+    for line in competitor:
+        for one, following in pairwise(line):
+            if min(one.A_TN, following.A_TN) < acquisition < max(one.A_TN, following.A_TN):
+                share = (acquisition - one.A_TN) / (following.A_TN - one.A_TN)
+                cur = one.H_cur + share * (following.H_cur - one.H_cur)
+                found.append(Point(acquisition, cur, one.D_MCI + share * (following.D_MCI - one.D_MCI)))
+    return max(found, key=lambda point: point.H_cur, default=None)
+
+
+def _common(mine: Sequence[Line], other: Sequence[Line]) -> list[float]:
+    """The A_TN at which two competitors are compared: all over what both reach."""
+    reached = [[point.A_TN for line in each for point in line] for each in (mine, other)]
+    low, high = max(min(each) for each in reached), min(max(each) for each in reached)
+    if low > high:
+        return []
+    if low == high:
+        return [low]
+    return [low + (high - low) * at / (PLACES - 1) for at in range(PLACES)]
+
+
+def _pairs(curves: Sequence[Mapping[int, Line]]) -> set[int]:
+    return {pair for curve in curves for pair in curve}
+
+
+def _values(curve: Curve) -> list[float]:
+    return [*([0.0] if curve.starts_alone else []), *sorted(curve.values)]
+
+
+def _runs(rows: Sequence[Row], group: Group, name: str, curve: Curve, at: float) -> dict[int, Row]:
+    if at == 0.0 and curve.starts_alone:
+        start = METHODS[curve.method].start
+        return {row.pair: row for row in rows if (row.group, row.method, row.curve) == (group, start, None)}
+    return {row.pair: row for row in rows if (row.group, row.curve, row.at) == (group, name, at)}
+
+
+def _point(row: Row) -> Point | None:
+    values = [row.shown(name) for name in ("A_TN", "H_cur", "D_MCI")]
+    known = [value for value in values if value is not None]
+    return Point(*known) if len(known) == len(values) else None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from importlib.resources import files
 from itertools import product, starmap
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -28,12 +27,15 @@ from meor.run.config import Config
 from meor.run.explain import explain
 from meor.run.settings import Method
 from meor.storage.yaml_file import read_yaml, to_yaml
+from meor.study.curve import MULTIPLE, Curve, several
+from meor.study.misfit import MisfitError, lines_of_problems
+from meor.study.presets import study_file
 from meor.study.rows import Group
 
-PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier")
 FIRST_SELECTION_SEED = TRIAL_SEED_OFFSET
 """Pairs that choose a validated coefficient are numbered from here: no study uses them as its own."""
 BALANCE, VALIDATED = "balance", "validated"
+PAIR: Final = "pair"
 TableName = Literal["absolute", "effects", "ablation", "transfer", "boundary", "frontier"]
 _BESIDE = "write {0} in the study file, beside `settings` and not in it"
 _OR_OPTION = "give --{1}, or " + _BESIDE
@@ -47,11 +49,6 @@ _OWNED = {
     "evaluation.split": "leave it out; test facts judge runs, validation facts choose multiples",
 }
 """What the study itself decides for each run, and how to say it."""
-
-
-def _several(value: Any) -> Any:
-    """`stream: ENTITY` means the same as `stream: [ENTITY]`."""
-    return [value] if isinstance(value, str | int | float) else value
 
 
 def _rule(value: Any) -> Any:
@@ -75,21 +72,12 @@ def _name(value: str) -> str:
     return value
 
 
-class _MisfitError(ValueError):
-    """What is wrong with a key that is right by itself."""
-
-    def __init__(self, key: str, problem: str) -> None:
-        super().__init__(f"{key} {problem}")
-        self.key = key
-
-
 def folder_name(stream: str) -> str:
     """Under which name the runs of a stream lie."""
     return file_name(Path(stream).name) or "stream"
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_several), Field(min_length=1)]
-Multiple = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Names = Annotated[tuple[str, ...], BeforeValidator(several), Field(min_length=1)]
 
 
 class Study(BaseModel):
@@ -101,48 +89,57 @@ class Study(BaseModel):
     stream: Names
     backbone: Names = ("complex",)
     host: Names = ("replay",)
-    methods: Annotated[tuple[Method, ...], BeforeValidator(_several), Field(min_length=1)]
-    preset: Annotated[tuple[Literal["paper", "practical"], ...], BeforeValidator(_several)] = ("practical",)
+    methods: Annotated[tuple[Method, ...], BeforeValidator(several), Field(min_length=1)]
+    preset: Annotated[tuple[Literal["paper", "practical"], ...], BeforeValidator(several)] = ("practical",)
     coefficient_rule: Annotated[
-        tuple[Annotated[str, BeforeValidator(_rule)], ...], BeforeValidator(_several), Field(min_length=1)
+        tuple[Annotated[str, BeforeValidator(_rule)], ...], BeforeValidator(several), Field(min_length=1)
     ] = (BALANCE,)
-    multiples: Annotated[tuple[Multiple, ...], BeforeValidator(_several), Field(min_length=1)] = (1.0,)
+    curves: dict[str, Curve] = Field(default_factory=dict)  # of a frontier, by name
+    schedule: Literal["pair", "own"] = (
+        "pair"  # as long as the pair's host alone, or until each stops by itself
+    )
+    validation: bool = False  # are validation facts ranked as well, for whoever chooses?
     pairs: Annotated[int, Field(ge=1, lt=FIRST_SELECTION_SEED)] = 8
     first_seed: Annotated[int, Field(ge=0, lt=FIRST_SELECTION_SEED)] = 0
     selection_pairs: Annotated[int, Field(ge=1)] = 1
-    tables: Annotated[tuple[TableName, ...], BeforeValidator(_several)] = ("absolute", "effects")
+    tables: Annotated[tuple[TableName, ...], BeforeValidator(several)] = ("absolute", "effects")
     settings: dict[str, Any] = Field(default_factory=dict)  # of every run
     sets: tuple[str, ...] = ()  # the same as KEY=VALUE; they win over settings
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        for name in ("stream", "backbone", "host", "methods", "preset", "coefficient_rule", "multiples"):
+        for name in ("stream", "backbone", "host", "methods", "preset", "coefficient_rule"):
             values = getattr(self, name)
             if len(set(values)) < len(values):
-                raise _MisfitError(name, "names something twice")
-        starts = [NONE, *(METHODS[name].start for name in self.methods)]
+                raise MisfitError(name, "names something twice")
+        self._check_curves()
+        balanced = [each.method for each in self.curves.values() if each.along == MULTIPLE]
+        starts = [NONE, *(METHODS[name].start for name in (*self.methods, *balanced))]
         if missing := next((start for start in starts if start not in self.methods), None):
             who = "the others" if missing == NONE else "methods with cap"
             told = f"{METHODS[missing].label.lower()}: {who} are compared with it and start from it"
-            raise _MisfitError("methods", f"must name {missing}, {told}")
-        if self.multiples != (1.0,) and BALANCE not in self.coefficient_rule:
-            raise _MisfitError(
-                "multiples", "are multiples of the balanced coefficient: name balance in coefficient_rule"
-            )
+            raise MisfitError("methods", f"must name {missing}, {told}")
         self._check_folders()
         for key, given in (("settings", [*self.settings]), ("sets", [*self.sets])):
             for name in (text.partition("=")[0].strip() for text in given):
                 if name in _OWNED:
                     problem = f"cannot hold {name}, which is no setting of its runs but of the study"
-                    raise _MisfitError("--set" if key == "sets" else key, f"{problem}: {_OWNED[name]}")
+                    raise MisfitError("--set" if key == "sets" else key, f"{problem}: {_OWNED[name]}")
         return self
+
+    def _check_curves(self) -> None:
+        for name, curve in self.curves.items():
+            if problem := curve.problem():
+                raise MisfitError("curves", f"{name} {problem}")
+        if len({file_name(name) for name in self.curves}) < len(self.curves):
+            raise MisfitError("curves", "have two names whose runs would share one folder: rename one")
 
     def _check_folders(self) -> None:
         folders: dict[str, str] = {}
         for stream in self.stream:
             other = folders.setdefault(folder_name(stream), stream)
             if other != stream:
-                raise _MisfitError(
+                raise MisfitError(
                     "stream",
                     f"names {other} and {stream}, whose runs would share one folder, {folder_name(stream)}: "
                     "rename one of them, or make two studies",
@@ -156,9 +153,7 @@ class Study(BaseModel):
         try:
             plan = cls.model_validate(dict(given))
         except ValidationError as error:
-            raise explain(
-                error, cls, path=path, lines=_lines_of_problems(error, given, lines or {})
-            ) from None
+            raise explain(error, cls, path=path, lines=lines_of_problems(error, given, lines or {})) from None
         plan.check_settings()
         return plan
 
@@ -206,45 +201,29 @@ class Study(BaseModel):
         for group in self.groups:
             for method in self.methods if group.stream == self.stream[0] else ():
                 self.config(group, method, 0)
+            for curve in self.curves.values():
+                for at in curve.values:
+                    self.config(group, curve.method, 0, sets=curve.sets(at))
 
     def config(
-        self, group: Group, method: str, seed: int, coefficient: float | None = None, begins: int = 1
+        self,
+        group: Group,
+        method: str,
+        seed: int,
+        coefficient: float | None = None,
+        begins: int = 1,
+        *,
+        sets: Sequence[str] = (),
     ) -> Config:
         """The settings of one run, judged on test facts."""
         evaluation = self.settings.get("evaluation", {})
         if not isinstance(evaluation, dict):
             raise ConfigError("evaluation is a group of settings", remedy="Set e.g. evaluation.sides")
         flags = {**self.settings, **asdict(group), "method": method, "seed": seed}
-        flags |= {"evaluation": {**evaluation, "split": ["test"]}}
+        splits = ["test", "valid"] if self.validation else ["test"]
+        flags |= {"evaluation": {**evaluation, "split": splits}}
         flags |= {"coefficient": coefficient, "coefficient_from": begins}
-        return Config.gather(flags=flags, sets=self.sets)
+        return Config.gather(flags=flags, sets=[*self.sets, *sets])
 
     def to_yaml(self) -> str:
         return to_yaml(self.model_dump(mode="json"))
-
-
-def _lines_of_problems(
-    error: ValidationError, given: Mapping[str, Any], lines: Mapping[str, int]
-) -> dict[str, int]:
-    """As `lines`, with the line of a list for each of its items, and of the key a misfit is about."""
-    found = dict(lines)
-    for key, value in given.items():
-        if key in lines and isinstance(value, list):
-            found |= {f"{key}.{at}": lines[key] for at in range(len(value))}
-    cause = error.errors()[0].get("ctx", {}).get("error")
-    if isinstance(cause, _MisfitError) and cause.key in lines:
-        found[""] = lines[cause.key]
-    return found
-
-
-def study_file(name_or_path: str) -> Path:
-    """The file behind the name of a preset, or a path."""
-    if name_or_path in PRESET_STUDIES:
-        return Path(str(files("meor.study").joinpath("presets", f"{name_or_path}.yaml")))
-    path = Path(name_or_path)
-    if not path.is_file():
-        raise ConfigError(
-            f"there is no study {name_or_path}",
-            remedy=f"Name one of {', '.join(PRESET_STUDIES)}, or a study file (YAML)",
-        )
-    return path

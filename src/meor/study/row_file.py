@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from meor.errors import MeorError, StudyError
 from meor.evaluation.endpoints import overall
 from meor.methods import current_name, is_penalized
-from meor.methods.comparison import sample_records
-from meor.run.layout import LOG, MODEL, is_run, update_name
-from meor.run.pair import UNSHARED
-from meor.run.prepare import grown, host_of, update_of
-from meor.run.records_file import active_share, comparison_of
+from meor.run.layout import MODEL, is_run
+from meor.run.records_file import active_share
 from meor.run.view import RunView
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import read_sealed, sealed
 from meor.stream.snapshot import Stream
-from meor.study.cells import StudyCell
-from meor.study.plan import BALANCE
+from meor.study.cells import VALID, StudyCell
+from meor.study.plan import BALANCE, PAIR, Study
 from meor.study.rows import ENDPOINTS, UNREGULARIZED, Row, check_identity, row_of
-from meor.training.host import Update
-from meor.training.initialise import rows_sha256
-from meor.training.training import Training
+from meor.study.shared import pair_hash, reference_hash, schedule_hash
 
 FORMAT = 2
-HASHED = 64
-"""Occurrences of an update whose references are hashed."""
 
 
 class OtherSettingsError(StudyError):
@@ -44,7 +33,7 @@ def row_path(run: Path) -> Path:
 
 
 def row_of_run(
-    study: str, cell: StudyCell, view: RunView, stream: Stream, *, place: str, coefficient: float
+    plan: Study, cell: StudyCell, view: RunView, stream: Stream, *, place: str, coefficient: float
 ) -> Row:
     """What a finished run says of itself; `place` is its folder below those of the study."""
     named = view.endpoints()[cell.split]
@@ -55,7 +44,7 @@ def row_of_run(
     if cell.coefficient is not None:
         rule = repr(cell.coefficient)
     return Row(
-        study=study,
+        study=plan.study,
         **asdict(cell.group),
         coefficient_rule=rule,
         pair=cell.seed,
@@ -63,13 +52,24 @@ def row_of_run(
         **values,
         coefficient=coefficient,
         active_share=None if not is_penalized(cell.method) else active_share(view, stream),
-        input_hash=input_hash(view, stream),
+        pair_hash=pair_hash(view, stream),
+        schedule_hash=schedule_hash(view, stream) if plan.schedule == PAIR else None,
         multiple=cell.multiple,
         reference_hash=reference_hash(view, stream),
         run=place,
         **existing,
+        **_on_validation(plan, view),
+        curve=cell.curve,
+        at=cell.at,
         existing_cells=", ".join(f"{name} {whole.counted}" for name, whole in partial.items()) or None,
     )
+
+
+def _on_validation(plan: Study, view: RunView) -> dict[str, Any]:
+    if not plan.validation:
+        return {}
+    found = view.endpoints()[VALID]
+    return {f"{name}_valid": overall(found[name]).value for name in ENDPOINTS}
 
 
 def write_row(path: Path, row: Row, settings: dict[str, Any]) -> None:
@@ -108,69 +108,6 @@ def require_intact(runs: Path, row: Row, split: str) -> None:
         told = stored.get(name, {}).get("value")
         if told != row.endpoint(name):
             raise StudyError(f"{folder} says {name} {told}, but its row says {row.endpoint(name)}.")
-
-
-def input_hash(view: RunView, stream: Stream) -> str:
-    """sha256 of what the runs of a pair share.
-
-    Read: the run's settings but method and coefficient, the sha256 of its base's weights, the stream's
-    content, and, as it was logged when it ran, the sha256 of each update's initial rows. Made again from
-    these by the code that trains: each update's replay buffer, and every step of every pass, facts in their
-    order and their negatives.
-    """
-    config = view.config
-    shared = config.model_dump(mode="json", exclude={*UNSHARED, "stream", "data_dir", "base_model"})
-    digest = hashlib.sha256(json.dumps(shared, sort_keys=True, allow_nan=False).encode())
-    digest.update(stream.content_hash().encode())
-    digest.update(view.manifest["sha256"][f"{update_name(0)}/{MODEL}"].encode())
-    host, rows = host_of(config), _initial_rows(view)
-    for number in stream.updates:
-        update = update_of(config, stream, number)
-        digest.update(np.ascontiguousarray(update.replay.fact).tobytes())
-        digest.update((rows.get(number) or _made_again(view, update)).encode())
-        training, opened = Training.begin(host, view.model(number), update), True
-        while opened:
-            for pass_number in range(host.stage.plan.passes):
-                steps = host.steps(pass_number)
-                for step in (steps[index] for index in range(len(steps))):
-                    for part in (step.batch.fact, step.batch.negative, step.batch.replaced, step.replay):
-                        digest.update(np.ascontiguousarray(part).tobytes())
-            opened = training.open_next_stage()
-    return digest.hexdigest()
-
-
-def _initial_rows(view: RunView) -> dict[int, str]:
-    """By update, what the run logged when it was grown; one that was stopped may say it twice."""
-    view.verified(LOG)
-    return {
-        int(event["update"]): str(event["rows_sha256"])
-        for event in view.events()
-        if event.get("event") == "grown" and "rows_sha256" in event
-    }
-
-
-def _made_again(view: RunView, update: Update) -> str:
-    """Initial rows whose line a power cut took from the log."""
-    return rows_sha256(grown(view.config, view.model(update.number - 1), update, view.model(0)), update)
-
-
-def reference_hash(view: RunView, stream: Stream) -> str | None:
-    """sha256 of the ids a penalty compares with; methods with the same kind of reference share them all.
-
-    At each update: who is eligible, every scale sample, and the references of 64 addressed occurrences (all
-    would take longer than some runs; each is drawn from the same cells by its own address).
-    """
-    config = view.config
-    if not is_penalized(config.method):
-        return None
-    digest = hashlib.sha256()
-    for update in stream.updates:
-        references = comparison_of(config, stream, update).references
-        cohort = references.cohort
-        drawn = references.draw(sample_records(cohort, HASHED)).id
-        for part in (cohort.n_newcomers, cohort.n_pool, cohort.scale, drawn):
-            digest.update(np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()
 
 
 def refuse_damaged_rows(places: tuple[Path, ...], rows: tuple[Row, ...]) -> None:

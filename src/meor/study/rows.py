@@ -21,6 +21,8 @@ RUNS = "runs.parquet"
 UNREGULARIZED = "none"
 """The coefficient rule of methods that have no coefficient: their one run serves every rule."""
 
+FORMER_HASH = "input_hash"  # of start and schedule together
+
 ENDPOINTS = tuple(MEANING)
 IDENTITY_TOLERANCE = 1e-12
 
@@ -47,7 +49,7 @@ class Row:
     A_QN: float | None
     coefficient: float  # what multiplied the penalty; 0 without a penalty
     active_share: float | None  # of eligible penalty records, over all updates; None without a penalty
-    input_hash: str  # of all that the runs of a pair share
+    pair_hash: str  # of all that the runs of a pair start from
     multiple: float | None  # of the balanced coefficient; None where it is no multiple
     reference_hash: str | None  # of the reference ids the penalty used
     run: str  # the run's folder, relative to the study's
@@ -57,6 +59,15 @@ class Row:
     A_TN_existing: float | None = None
     A_QN_existing: float | None = None
     existing_cells: str | None = None  # such as "A_TN 4 of 6, A_QN 4 of 6"
+    schedule_hash: str | None = None  # of how it was trained; None where each run of the pair stops by itself
+    curve: str | None = None  # of a frontier, and where on it this run stands
+    at: float | None = None
+    H_cur_valid: float | None = None  # on validation facts, where the study ranks them as well
+    H_old_valid: float | None = None
+    D_MCI_valid: float | None = None
+    A_TN_valid: float | None = None
+    A_QN_valid: float | None = None
+    seconds: float | None = None  # of processor time, ranking included
 
     def endpoint(self, name: str) -> float | None:
         value: float | None = getattr(self, name)
@@ -122,8 +133,11 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def row_of(values: Mapping[str, Any]) -> Row:
-    """A row as it was written, perhaps by a version that named its method otherwise."""
-    return Row(**{**values, "method": current_name(values["method"])})
+    """A row as it was written, perhaps by a version with one hash for start and schedule."""
+    found = {**values, "method": current_name(values["method"])}
+    if both := found.pop(FORMER_HASH, None):
+        found |= {"pair_hash": both, "schedule_hash": both}
+    return Row(**found)
 
 
 def read_rows(path: Path, results: Results | None = None) -> list[Row]:
@@ -135,10 +149,11 @@ def read_rows(path: Path, results: Results | None = None) -> list[Row]:
     needed = [field.name for field in fields(Row) if field.default is MISSING]
     try:
         table = read_table(path, data=data)
-        missing = [name for name in needed if name not in table.column_names]
+        known = {*table.column_names, *(["pair_hash"] if FORMER_HASH in table.column_names else [])}
+        missing = [name for name in needed if name not in known]
         if missing:
             raise StudyError(f"{path} has no column {missing[0]}. {AGAIN}")
-        names = [name for name in _SCHEMA.names if name in table.column_names]
+        names = [name for name in (*_SCHEMA.names, FORMER_HASH) if name in table.column_names]
         rows = [row_of(each) for each in table.select(names).to_pylist()]
     except UNREADABLE as error:
         problem = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -172,7 +187,7 @@ def select(
     """The runs of a method by pair. Methods without a coefficient serve every rule."""
     found: dict[int, Row] = {}
     for row in rows:
-        if row.group != group or row.method != method:
+        if row.group != group or row.method != method or row.curve is not None:
             continue
         if row.coefficient_rule != UNREGULARIZED:
             wanted = 1.0 if multiple is None and rule == "balance" else multiple

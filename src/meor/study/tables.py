@@ -12,19 +12,14 @@ from meor.methods.coefficient import ENOUGH, RECORDS
 from meor.stream.occurrence import sample_note
 from meor.study.coefficient import KeptBalance
 from meor.study.effects import PairedComparison, adjusted
-from meor.study.frontier import at_equal_acquisition, frontier_points
+from meor.study.frontier_tables import frontier_table, verdict_table
 from meor.study.paired_tables import (
-    PAIRS,
     SOURCE,
-    UNADJUSTED,
-    WTL,
     Line,
     ablation_table,
     absolute_table,
     comparisons,
     effects_table,
-    file_name,
-    head_method,
     texts,
     transfer_table,
 )
@@ -32,7 +27,7 @@ from meor.study.paper import is_stream, paper_tables
 from meor.study.plan import Study
 from meor.study.results import Results
 from meor.study.rows import Group, Row, footnote, partial_endpoints
-from meor.study.table import OURS, PAPER, Column, Table, Value, csv_of
+from meor.study.table import OURS, PAPER, Column, Table, csv_of
 
 EFFECTS_FILE = "effects.csv"
 EFFECTS_COLUMNS = (
@@ -52,7 +47,7 @@ def study_tables(
         found += _of_rule(plan, rows, rule, holm)
     if "frontier" in plan.tables:
         for group in plan.groups:
-            made = frontier_table(plan, rows, group), equal_table(plan, rows, group)
+            made = frontier_table(plan, rows, group), verdict_table(plan, rows, group)
             found += [_marked(table, rows, [group]) for table in made]
     if note := sample_note(plan.sample):
         found = [replace(table, notes=(*table.notes, note)) for table in found]
@@ -114,59 +109,6 @@ def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> Table:
         tuple(lines),
         (note, SOURCE),
         "boundary",
-    )
-
-
-def frontier_table(plan: Study, rows: Sequence[Row], group: Group) -> Table:
-    lines: list[Line] = []
-    for method in plan.penalized:
-        for point in frontier_points(rows, group, method):
-            ends: list[Value] = []
-            for found in (point.H_cur, point.A_TN):
-                interval = found.interval
-                ends += [found.mean, *((interval.low, interval.high) if interval else (None, None))]
-            place = (point.multiple, point.coefficient)
-            lines.append((method_label(method), OURS, *place, *ends, len(point.pairs)))
-    weight = (Column("multiple", "multiple"), Column("coefficient", "coefficient"))
-    levels = ("H_cur", "low", "high", "A_TN", "A_TN low", "A_TN high")
-    note = (
-        "Multiples of the balanced coefficient; 0 is the host alone. Intervals are two-sided 95 % Student t, "
-        "not adjusted for their number."
-    )
-    return Table(
-        f"Frontier: {group}",
-        (*texts("Method", "source"), *weight, *(Column(title, "level") for title in levels), PAIRS),
-        tuple(lines),
-        (note,),
-        file_name("frontier", group, "balance"),
-    )
-
-
-def equal_table(plan: Study, rows: Sequence[Row], group: Group) -> Table:
-    head = head_method(plan.methods)
-    lines: list[Line] = []
-    for comparator in plan.penalized:
-        if head is None or comparator == head:
-            continue
-        for each in at_equal_acquisition(rows, group, head, comparator):
-            found = each.effect
-            lines.append(
-                (method_label(comparator), OURS, each.offset, found.mean, found.lower, found.interval.low,
-                 found.interval.high, found.wtl, len(each.pairs))
-            )  # fmt: skip
-    offset, ends = Column("A_TN minus host alone", "offset"), ("LB", "low", "high")
-    effect = (Column("ΔH_cur", "effect"), *(Column(title, "bound") for title in ends))
-    note = (
-        f"{method_label(head or '')} minus comparator where both have the same A_TN: each method at its best "
-        "coefficient that reaches it, linear between the points of a pair's grid, which begins at the host "
-        "alone."
-    )
-    return Table(
-        f"H_cur at equal A_TN: {group}",
-        (*texts("Comparator", "source"), offset, *effect, WTL, PAIRS),
-        tuple(lines),
-        (note, UNADJUSTED),
-        file_name("equal", group, "balance"),
     )
 
 

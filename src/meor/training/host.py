@@ -7,6 +7,7 @@ stopping. A batch can be asked for by number, so a training that was stopped goe
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -40,17 +41,25 @@ class Plan:
     validate_every: int = 0  # passes between validations; 0 trains for all passes
     validate_steps: int = 0  # the same in steps, rounded up to whole passes
     patience: int = 3  # validations without improvement before stopping
+    tolerance: float = (
+        0.0  # share of the best so far that an improvement adds at least
+    )
     schedule: tuple[int, ...] = ()  # passes of updates 1, 2, ... where they are decided; `passes` else
+    steps: int = 0  # of each update, rounded up to whole passes; 0: `passes`
 
     def __post_init__(self) -> None:
         one_of("order", self.order, Order)
         one_of("replay_negatives", self.replay_negatives, ReplayNegatives)
         counts = (self.passes, self.batch_size, self.negatives, self.patience, *self.schedule)
-        if min(counts) < 1 or min(self.validate_every, self.validate_steps) < 0:
+        if min(counts) < 1 or min(self.validate_every, self.validate_steps, self.steps) < 0:
             raise ConfigError(
                 f"a plan has a number that is too small: {self}",
                 remedy="Give at least one pass, fact per batch, negative and validation of patience",
             )
+
+    def passes_for(self, steps: int, facts: int) -> int:
+        """Passes over so many facts that make at least so many steps."""
+        return max(1, math.ceil(steps / max(1, math.ceil(facts / self.batch_size))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +144,12 @@ class Host(ABC):
     def plan_of(self, update: Update) -> Plan:
         if not update.number:
             return self.base
-        decided = self.plan.schedule[update.number - 1 : update.number]
-        return replace(self.plan, passes=decided[0]) if decided else self.plan
+        plan, decided = self.plan, self.plan.schedule[update.number - 1 : update.number]
+        if decided:
+            return replace(plan, passes=decided[0])
+        if plan.steps:
+            return replace(plan, passes=plan.passes_for(plan.steps, len(update.train)))
+        return plan
 
     def first_rows(self, update: Update) -> tuple[int, int]:
         """The first entity row and the first relation row that any stage trains; rows below stay."""

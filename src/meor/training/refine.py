@@ -99,7 +99,7 @@ def _train_stage(
         mrr = None
         if validate is not None and _validation_is_due(cursor.pass_number, len(steps), plan):
             mrr = validate(training.model)
-            _judge(training, mrr, plan.patience)
+            _judge(training, mrr, plan)
         if on_pass is not None:
             on_pass(training, mrr)
 
@@ -129,7 +129,7 @@ def _validation_is_due(passes_done: int, steps_per_pass: int, plan: Plan) -> boo
     return due or passes_done == plan.passes
 
 
-def _judge(training: Training, mrr: float, patience: int) -> None:
+def _judge(training: Training, mrr: float, plan: Plan) -> None:
     """Keep the weights of a new best; stop after `patience` validations without one (decision 15)."""
     cursor = training.cursor
     if not math.isfinite(mrr):
@@ -137,14 +137,14 @@ def _judge(training: Training, mrr: float, patience: int) -> None:
             f"The validation MRR is {mrr} after pass {cursor.pass_number}. Look at the weights."
         )
     cursor.validations.append((cursor.pass_number, mrr))
-    if cursor.best_mrr is None or mrr > cursor.best_mrr:
+    if cursor.best_mrr is None or mrr > cursor.best_mrr * (1.0 + plan.tolerance):
         cursor.best_mrr, cursor.stale = mrr, 0
         training.best = {
             name: value.detach().clone() for name, value in training.adam.parameters.items() if value.numel()
         }
     else:
         cursor.stale += 1
-        cursor.stopped = cursor.stale >= patience
+        cursor.stopped = cursor.stale >= plan.patience
 
 
 def _restore_best(training: Training) -> None:

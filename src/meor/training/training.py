@@ -30,6 +30,12 @@ class Cursor:
     stopped: bool = False
     validations: list[tuple[int, float]] = field(default_factory=list)  # passes done in a stage, MRR
 
+    @property
+    def kept_pass(self) -> int:
+        """The pass whose rows are the final ones: that of the best validation, or the last one."""
+        best = (passes for passes, mrr in self.validations if mrr == self.best_mrr)
+        return next(best, self.pass_number)
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
