@@ -248,7 +248,7 @@ def test_a_study_recomputed_from_its_ranks_alone_agrees(whole: tuple[Path, Findi
 
 def test_every_rule_has_its_rows_and_the_choice_is_recorded(place: Path) -> None:
     rules, methods = ["balance", "validated", 0.01], ["none", "uncentered", "meor"]
-    plan = tiny_plan(place, methods=methods, coefficient_rule=rules, multiples=[1, 3])
+    plan = tiny_plan(place, methods=methods, coefficient_rule=rules)
     out = place / "rules"
     seen = Seen()
     found = conduct(plan, out, means=Means(cache=place / "cache"), observer=seen)
@@ -314,7 +314,8 @@ def test_selection_goes_beyond_300_until_two_multiples_in_succession_are_no_bett
 @pytest.mark.parametrize("executor", [Serial(), Processes(2)], ids=["serial", "processes"])
 def test_multiples_of_an_inactive_coefficient_share_one_run(place: Path, executor: Executor) -> None:
     out = place / f"inactive-{executor.workers}"
-    plan = tiny_plan(place, methods=["none", "meor"], multiples=[3, 1, 10], pairs=1)
+    curves = {"grid": {"method": "meor", "values": [3, 10]}}
+    plan = tiny_plan(place, methods=["none", "meor"], curves=curves, pairs=1)
     conduct(tiny_plan(place, methods=["none"], pairs=1), out, means=Means(cache=place / "cache"))
     pair = out / "runs" / "ring-replay-complex-practical" / "pair-0"
     write_balance(pair / "meor-test.balance.json", Balance(0.0, 1.0, 0.0, 64, 0, 1))

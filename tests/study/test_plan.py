@@ -24,7 +24,10 @@ def test_presets_are_the_papers_comparisons() -> None:
     transfer = Study.load("transfer")
     assert (transfer.stream, transfer.backbone) == (("FBInc-S", "FBInc-L"), ("complex", "distmult", "transe"))
     assert Study.load("boundary").stream == ("WN-CKGE",)
-    assert Study.load("frontier").multiples == (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+    frontier = Study.load("frontier")
+    assert frontier.schedule == "own"
+    assert {curve.method for curve in frontier.curves.values()} >= {"none", "cap", "meor", "cap+mmr"}
+    assert {Study.load(name).schedule for name in ("primary", "ablation", "transfer")} == {"pair"}
     assert Study.load("primary").pairs == 8
 
 
@@ -51,6 +54,9 @@ def test_a_plan_reads_back_from_what_it_writes(tmp_path: Path) -> None:
     assert Study.load(str(tmp_path / "again.yaml")) == plan
 
 
+MEOR_CURVE = {"method": "meor", "values": [1]}
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -62,7 +68,10 @@ def test_a_plan_reads_back_from_what_it_writes(tmp_path: Path) -> None:
         ({"preset": "best"}, "preset"),
         ({"coefficient_rule": "guess"}, "balance, validated"),
         ({"coefficient_rule": -1}, "balance, validated"),
-        ({"multiples": [3], "coefficient_rule": "validated"}, "name balance in coefficient_rule"),
+        ({"curves": {"c": {"method": "none", "values": [1]}}}, "c goes along a multiple"),
+        ({"curves": {"c": {"method": "cap+meor", "values": [1]}}}, "must name cap"),
+        ({"curves": {"a/b": MEOR_CURVE, "a b": MEOR_CURVE}}, "share one folder"),
+        ({"curves": {"c": {"method": "none", "along": "refine.stps", "values": [1]}}}, "refine.steps"),
         ({"settings": {"seed": 3}}, "settings cannot hold seed, .* write first_seed in the study file"),
         ({"sets": ["evaluation.split=valid"]}, "--set cannot hold evaluation.split, .* leave it out"),
         ({"sets": ["stream=x"]}, "--set cannot hold stream, .* give --stream"),

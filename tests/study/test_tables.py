@@ -184,20 +184,22 @@ def test_the_boundary_counts_active_records_pair_by_pair() -> None:
     assert table.rows[1][1:6] == ("paper", "MEOR", None, "0", "64")
 
 
-def test_the_frontier_has_points_and_a_comparison_at_equal_acquisition() -> None:
+def test_the_frontier_has_points_and_verdicts_at_equal_acquisition() -> None:
     rows = []
     for pair in range(2):
         rows.append(row("none", pair))
-        for method in ("meor", "mmr"):
-            for multiple, acquired in ((1.0, 0.09), (3.0, 0.08)):
-                rows.append(row(method, pair, multiple=multiple, A_TN=acquired))
-    made = plan(methods=["none", "mmr", "meor"], multiples=[1, 3], tables=["frontier"])
-    points, equal = study_tables(made, rows)
-    assert [cells[2] for cells in points.rows] == [0.0, 1.0, 3.0] * 2
-    assert {cells[0] for cells in equal.rows} == {"MMR"}
-    for table in (points, equal):
+        for method, cur in (("meor", 0.22), ("mmr", 0.21)):
+            for at, acquired in ((1.0, 0.09), (3.0, 0.08)):
+                rows.append(
+                    row(method, pair, curve=method, at=at, A_TN=acquired, H_cur=cur, D_MCI=0.25 - cur)
+                )
+    curves = {method: {"method": method, "values": [1, 3]} for method in ("mmr", "meor")}
+    made = plan(methods=["none"], curves=curves, tables=["frontier"])
+    points, ahead = study_tables(made, rows)
+    assert [cells[2] for cells in points.rows] == ["host alone", "multiple 1", "multiple 3"] * 2
+    assert [cells[:4] for cells in ahead.rows] == [("mmr", "ours", "meor", "behind")]
+    for table in (points, ahead):
         assert "not adjusted" in " ".join(table.notes)
-    assert " -0.010 " in as_text(equal)
 
 
 @pytest.mark.parametrize("tables", ["absolute", "effects", "ablation"])

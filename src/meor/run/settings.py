@@ -121,9 +121,7 @@ class Refine(Section):
     buffer: Literal["uniform", "reservoir"] = "uniform"
     validate_steps: Annotated[int, Field(ge=0)] = 0  # 0 makes all passes; others let an update stop by itself
     patience: Positive = 3
-    tolerance: Annotated[float, Field(ge=0, lt=1)] = (
-        0.0  # share of the best that a better one adds at least
-    )
+    tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the best that a better one adds at least
     schedule: tuple[Positive, ...] | None = None  # passes of updates 1, 2, ... instead of `passes`
     steps: Positive | None = None  # of each update, in whole passes, instead of `passes`
 

@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 from meor.methods import METHODS
 from meor.study.curve import Curve
 from meor.study.effects import Effect, Level, check_pair, effect, level
-from meor.study.rows import Group, Row
+from meor.study.rows import IDENTITY_TOLERANCE, Group, Row
 
 PLACES = 33
 """Values of A_TN, evenly spread over what both competitors reach, at which they are compared in a pair."""
@@ -66,9 +66,9 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        if self.H_cur.interval.low > 0.0:
+        if self.H_cur.interval.low > IDENTITY_TOLERANCE:
             return "ahead"
-        return "behind" if self.H_cur.interval.high < 0.0 else "undecided"
+        return "behind" if self.H_cur.interval.high < -IDENTITY_TOLERANCE else "undecided"
 
 
 def families(curves: Curves) -> dict[str, tuple[str, ...]]:

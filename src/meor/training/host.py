@@ -41,9 +41,7 @@ class Plan:
     validate_every: int = 0  # passes between validations; 0 trains for all passes
     validate_steps: int = 0  # the same in steps, rounded up to whole passes
     patience: int = 3  # validations without improvement before stopping
-    tolerance: float = (
-        0.0  # share of the best so far that an improvement adds at least
-    )
+    tolerance: float = 0.0  # share of the best so far that an improvement adds at least
     schedule: tuple[int, ...] = ()  # passes of updates 1, 2, ... where they are decided; `passes` else
     steps: int = 0  # of each update, rounded up to whole passes; 0: `passes`
 
