@@ -83,7 +83,7 @@ def test_a_penalty_is_balanced_against_the_host_that_stops_by_itself(stream: Str
     start(tiny_config(*sets), tmp_path / "run", stream=stream, resources=each_step(tmp_path / "cache"))
     alone = tiny_config(*sets).model_copy(update={"method": "none"})
     start(alone, tmp_path / "none", stream=stream, resources=each_step(tmp_path / "other"))
-    given = each_step(tmp_path / "third", replay=tmp_path / "none")
+    given = each_step(tmp_path / "third", alone=tmp_path / "none")
     start(tiny_config(*sets), tmp_path / "given", stream=stream, resources=given)
     for update in stream.updates:
         one, two = (RunView.open(tmp_path / name).model(update).entity for name in ("run", "given"))

@@ -164,7 +164,7 @@ class Config(Section):
     def replay_fingerprint(
         self, prefix_hash: str, before_sha256: Iterable[str], versions: Mapping[str, str]
     ) -> str:
-        """What determines a replay update, which the methods of a pair balance against.
+        """What determines an update of the host alone, against which the methods of a pair are balanced.
 
         `before_sha256` is of the models it starts from: the base, and the one of the update before.
         """

@@ -55,7 +55,7 @@ class Runner:
         self.judge = Judge(folder, config, stream, self.host, resources.memory)
         self.control = control_of(config, stream, self.judge, self.log)
         self.store = BaseStore(resources.cache or default_cache(), self.say, disk=folder.disk)
-        given = resources.replay, self.store, self._committed
+        given = resources.alone, self.store, self._committed
         self.pair = Pair(folder, config, stream, *given, self.trainer, self.judge)
         self.endpoints: dict[str, Any] = {}
 
@@ -145,7 +145,7 @@ class Runner:
         self.log("grown", update=number, newcomers=newcomers, rows_sha256=rows)
         term = self.control.term(number)
         training = self._opened(start, update, longest_rows(self.config, self.stream, update, base))
-        if METHODS[self.config.method].kind == "transform" and self.resources.replay is not None:
+        if METHODS[self.config.method].kind == "transform" and self.resources.alone is not None:
             model = self.pair.run().model(number)
         else:
             stopping = self.judge.stopping(number)

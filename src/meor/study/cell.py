@@ -192,7 +192,7 @@ def _bring_to_the_end(task: Task, config: Config, stream: Stream, say: Say) -> N
         memory=task.means.memory,
         cache=task.means.cache,
         checkpoint_seconds=task.means.checkpoint_seconds,
-        replay=None if task.cell == task.cell.alone else task.alone_folder,
+        alone=None if task.cell == task.cell.alone else task.alone_folder,
     )
     if not is_run(task.folder):
         start(config, task.folder, stream=stream, resources=resources)
