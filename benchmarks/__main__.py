@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import admission, cost, evaluation, foreign_audit, penalty, training
+from benchmarks import admission, cost, evaluation, foreign_audit, penalty, start, training
 from meor.errors import MeorError
 from meor.stream.registry import open_stream
 
@@ -38,6 +38,7 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
         "admission": admission.against_size,
         "cost": cost.against_sizes,
         "foreign_audit": foreign_audit.peak_memory,
+        "start": start.against_torch,
     }
 
 

@@ -26,7 +26,6 @@ SETTINGS = (
     "base.negatives=4",
     "refine.batch=16",
     "refine.passes=2",
-    "refine.validate_steps=0",
     "refine.negatives=4",
     "refine.replay_size=12",
 )

@@ -26,6 +26,9 @@ from typing import Any, Final
 import numba
 from numba.core import event
 
+_KEPT: Final = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}  # C never calls a kernel
+_INLINED: Final = {**_KEPT, "forceinline": True}
+
 FAST: Final = {"reassoc", "contract", "nsz"}
 """Sums may be vectorised (reassociated) and fused, but NaN and infinity keep their meaning."""
 
@@ -42,22 +45,27 @@ _pool: ThreadPoolExecutor | None = None
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function when it is first called, once per machine where its code can be kept."""
-    return _compiled(function, {"cache": True, "nogil": True})
+    return _compiled(function, _KEPT)
 
 
 def fast_kernel(function: Callable[..., Any]) -> Any:
     """`kernel` whose sums LLVM may reorder to use vector instructions."""
-    return _compiled(function, {"cache": True, "nogil": True, "fastmath": FAST})
+    return _compiled(function, {**_KEPT, "fastmath": FAST})
+
+
+def kernel_part(function: Callable[..., Any]) -> Any:
+    """A small function that is inlined in each kernel that calls it: a call would cost more than its work."""
+    return _compiled(function, _INLINED)
 
 
 def fast_part(function: Callable[..., Any]) -> Any:
-    """A part of fast kernels, which becomes part of each kernel that calls it.
+    """`kernel_part` whose sums LLVM may reorder.
 
     If it were called as a function of its own, there would be two compiled copies of it, and their sums
     would have different orders. Which copy runs would depend on whether this process compiled the code or
     loaded it.
     """
-    return _compiled(function, {"cache": True, "nogil": True, "fastmath": FAST, "forceinline": True})
+    return _compiled(function, {**_INLINED, "fastmath": FAST})
 
 
 class _Once(event.Listener):  # type: ignore[misc]

@@ -132,12 +132,12 @@ def test_the_run_that_is_given_must_be_the_capped_one(
     tmp_path: Path, made: Callable[..., RunView], stream: Stream
 ) -> None:
     config = tiny_config(*FAST, f"method={with_cap('calibration')}")
-    given = each_step(tmp_path / "cache", replay=made(f"method={CAP}").path)
+    given = each_step(tmp_path / "cache", alone=made(f"method={CAP}").path)
     start(config, tmp_path / "run", stream=stream, resources=given)
     alone = made(f"method={with_cap('calibration')}")
     files = {name: value for name, value in results(tmp_path / "run").items() if "optimizer" not in name}
     assert files == {name: value for name, value in results(alone.path).items() if "optimizer" not in name}
-    wrong = each_step(tmp_path / "cache", replay=made().path)
+    wrong = each_step(tmp_path / "cache", alone=made().path)
     with pytest.raises(Exception, match="Give one with the same"):
         start(config, tmp_path / "other", stream=stream, resources=wrong)
 

@@ -26,7 +26,7 @@ from meor.study.rows import Row
 SMALL = {
     "dim": 12,
     "base": {"epochs": 20, "learning_rate": 0.02, "validate_every": 10},
-    "refine": {"passes": 15, "validate_steps": 0, "learning_rate": 0.03, "batch": 512, "replay_size": 256},
+    "refine": {"passes": 15, "learning_rate": 0.03, "batch": 512, "replay_size": 256},
 }
 METHODS = {
     "none": 0.0,

@@ -1,4 +1,4 @@
-"""Which question is drawn, and the words round the drawings: only what holds for the record."""
+"""Which query is drawn, and the words round the drawings: only what holds for the record."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def ranked(update: int, places: list[tuple[int, int]]) -> Ranks:
     return Ranks(asked, old, cur)
 
 
-def test_a_question_that_fits_is_taken_before_one_that_is_passed_by_more() -> None:
+def test_a_query_that_fits_is_taken_before_one_that_is_passed_by_more() -> None:
     found = example_of([ranked(1, [(3, 5), (100, 200)]), ranked(2, [(5, 5), (200, 400)])], COUNTS)
     assert found is not None
     assert found.fact == (0, 0, 1)
 
 
-def test_where_nothing_fits_a_question_from_further_down_is_drawn() -> None:
+def test_where_nothing_fits_a_query_from_further_down_is_drawn() -> None:
     found = example_of([ranked(1, [(3, 3), (100, 200)]), ranked(2, [(3, 3), (200, 400)])], COUNTS)
     assert found is not None
     assert [(crowd.ahead_old, crowd.ahead_new) for crowd in found.crowds] == [(99, 100), (199, 200)]

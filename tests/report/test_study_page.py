@@ -297,14 +297,14 @@ def test_only_places_of_this_machine_leave_the_command(
 def test_a_clear_loss_of_facts_asked_about_newcomers_is_said_and_shown(tmp_path: Path) -> None:
     rows = changed(plain_rows(), "A_QN", lambda pair: -0.0116 - 0.0004 * (pair % 2))
     page = written(tmp_path, rows)
-    assert "A_QN, facts asked about a newcomer, falls by 0.0118" in page.sentence
+    assert "A_QN, queries about a newcomer, falls by 0.0118" in page.sentence
     short = next(table for table in tables(page, "effects") if " minus " in table.caption)
     at = [column.title for column in short.columns].index("ΔA_QN")
     replay = next(row for row in short.rows if row[0].text == "Host alone")
     assert (replay[at].text[:7], replay[at].tone) == ("−0.0118", "bad")
     forest = next(block for section in page.sections for block in section.blocks if isinstance(block, Figure))
     assert "ΔA_QN, against Host alone: −0.0118" in forest.alt
-    assert "asked about a newcomer, falls" not in written(tmp_path, plain_rows()).sentence
+    assert "queries about a newcomer, falls" not in written(tmp_path, plain_rows()).sentence
 
 
 def test_what_newcomers_cost_is_called_unchanged_unless_it_is_clear(tmp_path: Path) -> None:

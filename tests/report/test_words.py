@@ -88,7 +88,7 @@ def test_shares_counts_and_lists_read_well() -> None:
     assert interval(-0.001, 0.002) == "[−0.0010, 0.0020]"
 
 
-def test_a_question_shows_its_gap() -> None:
+def test_a_query_shows_its_gap() -> None:
     assert query("Ada", "knows", "Bo", head_missing=True).split() == ["?", "knows", "Bo"]
     assert query("Ada", "knows", "Bo", head_missing=False).split() == ["Ada", "knows", "?"]
 

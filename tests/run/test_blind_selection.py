@@ -23,7 +23,7 @@ PRESSED = ("refine.learning_rate=0.3", "refine.passes=4", "refine.replay_size=60
 
 
 def with_other_test_facts(stream: Stream) -> Stream:
-    """Test facts that answer the questions of validation facts, so that a filter by them would be noticed."""
+    """Test facts that answer the queries of validation facts, so that a filter by them would be noticed."""
     name, relation = stream.entities.label, stream.relations.label
     known = {tuple(fact) for snapshot in stream.snapshots for fact in snapshot.facts().tolist()}
     cut: list[dict[Split, list[LabelFact]]] = []

@@ -125,7 +125,7 @@ def test_the_replay_run_of_the_pair_gives_the_same_bytes(
     tmp_path: Path, stream: Stream, made: Callable[..., Path]
 ) -> None:
     sets = (*PRESSED, "method=uncentered")
-    resources = each_step(tmp_path / "cache", replay=made(*PRESSED))
+    resources = each_step(tmp_path / "cache", alone=made(*PRESSED))
     start(tiny_config(*sets), tmp_path / "run", stream=stream, disk=HASTY, resources=resources)
     assert results(tmp_path / "run") == results(made(*sets))
 

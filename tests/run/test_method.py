@@ -186,7 +186,7 @@ def test_calibration_reads_the_replay_run_of_its_pair_to_the_same_bytes(
     whole: Callable[..., Path],  # noqa: F811
 ) -> None:
     alone = whole(*PRESSED[:2], "method=calibration")
-    resources = each_step(tmp_path / "cache", replay=whole(*PRESSED[:2]))
+    resources = each_step(tmp_path / "cache", alone=whole(*PRESSED[:2]))
     start(
         tiny_config(*PRESSED[:2], "method=calibration"), tmp_path / "run", stream=stream, resources=resources
     )
@@ -199,7 +199,7 @@ def test_the_replay_run_of_another_pair_is_refused(
     stream: Stream,  # noqa: F811
     whole: Callable[..., Path],  # noqa: F811
 ) -> None:
-    resources = each_step(tmp_path / "cache", replay=whole(*PRESSED[:2]))
+    resources = each_step(tmp_path / "cache", alone=whole(*PRESSED[:2]))
     with pytest.raises(RunError, match="not the run of the host alone in this pair"):
         start(tiny_config("method=calibration"), tmp_path / "run", stream=stream, resources=resources)
 

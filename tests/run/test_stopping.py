@@ -9,6 +9,7 @@ import torch
 from tests.run.test_runner import StopAt, Stopped
 from tests.tiny_run import each_step, results, tiny_config, tiny_stream
 
+from meor.errors import ConfigError
 from meor.evaluation.endpoints import Endpoint, endpoint
 from meor.evaluation.rank import Rules, rank_update
 from meor.evaluation.tally import DEFAULT_MEMORY
@@ -17,6 +18,8 @@ from meor.run.session import resume, start
 from meor.run.stopping import UpdateScore
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
+from meor.study.shared import passes_made
+from meor.training.training import Cursor
 from meor.typing import Split
 
 STOPS = ("refine.validate_steps=1", "refine.patience=2", "refine.passes=30", "refine.learning_rate=0.1")
@@ -83,7 +86,7 @@ def test_a_penalty_is_balanced_against_the_host_that_stops_by_itself(stream: Str
     start(tiny_config(*sets), tmp_path / "run", stream=stream, resources=each_step(tmp_path / "cache"))
     alone = tiny_config(*sets).model_copy(update={"method": "none"})
     start(alone, tmp_path / "none", stream=stream, resources=each_step(tmp_path / "other"))
-    given = each_step(tmp_path / "third", replay=tmp_path / "none")
+    given = each_step(tmp_path / "third", alone=tmp_path / "none")
     start(tiny_config(*sets), tmp_path / "given", stream=stream, resources=given)
     for update in stream.updates:
         one, two = (RunView.open(tmp_path / name).model(update).entity for name in ("run", "given"))
@@ -107,6 +110,47 @@ def test_without_validation_facts_it_says_so_and_makes_all_passes(stream: Stream
     assert sum(each["event"] == "pass" and each["update"] == 1 for each in events) == 3
 
 
-def test_settings_that_stop_nothing_are_not_written() -> None:
-    assert "validate_steps" not in Config().model_dump(mode="json")["refine"]
-    assert tiny_config(*STOPS).model_dump(mode="json")["refine"]["patience"] == 2
+def test_settings_that_stop_nothing_are_not_written_and_all_are_read_back_as_they_were(
+    tmp_path: Path,
+) -> None:
+    decided = ("refine.passes=9", "refine.steps=70", "refine.schedule=[3, 4]", "preset=paper")
+    for sets in (*decided, "refine.validate_steps=0", "refine.patience=2", "seed=0"):
+        config = Config.gather(sets=[sets])
+        (tmp_path / "config.yaml").write_text(config.to_yaml())
+        assert Config.load(tmp_path / "config.yaml") == config
+        stops = config.refine.validate_steps > 0
+        assert stops == (sets in ("refine.patience=2", "seed=0"))
+        assert ("validate_steps" in config.model_dump(mode="json")["refine"]) == stops
+
+
+@pytest.mark.parametrize(
+    ("sets", "problem"),
+    [
+        (("refine.steps=5", "refine.validate_steps=1"), "steps decides how long"),
+        (("refine.steps=5", "refine.schedule=[1, 2]"), "give one of them"),
+    ],
+)
+def test_an_update_is_decided_or_stops_by_itself(sets: tuple[str, ...], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        Config.gather(sets=sets)
+
+
+def test_a_schedule_and_steps_say_how_long_each_update_is_trained(stream: Stream, tmp_path: Path) -> None:
+    for name, sets, wanted in (
+        ("schedule", "refine.schedule=[3, 1]", [3, 1]),
+        ("steps", "refine.steps=5", None),
+    ):
+        config = tiny_config(sets, "refine.batch=16")
+        start(config, tmp_path / name, stream=stream, resources=each_step(tmp_path / "cache"))
+        view = RunView.open(tmp_path / name)
+        made = [each["number"] for each in view.events() if each["event"] == "pass" and each["update"]]
+        steps = [-(-len(each.train) // 16) for each in stream.snapshots[1:]]
+        wanted = wanted or [-(-5 // each) for each in steps]
+        assert made == [number for passes in wanted for number in range(1, passes + 1)]
+        assert list(passes_made(view, stream).values()) == wanted
+
+
+def test_the_kept_pass_is_the_best_one_by_more_than_the_tolerance() -> None:
+    cursor = Cursor(1, pass_number=5, best_mrr=0.5, validations=[(1, 0.4), (3, 0.5), (5, 0.501)])
+    assert cursor.kept_pass == 3
+    assert Cursor(1, pass_number=5).kept_pass == 5

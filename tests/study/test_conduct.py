@@ -18,13 +18,13 @@ from meor.run.view import RunView
 from meor.storage.json_file import read_sealed, sealed
 from meor.study.cell import run_cell
 from meor.study.coefficient import write_balance
-from meor.study.conduct import FAILURES, Findings, Observer, conduct
+from meor.study.conduct import FAILURES, Findings, conduct
 from meor.study.execute import Executor, Processes, Serial
 from meor.study.plan import Study
 from meor.study.results import Results
 from meor.study.rows import read_rows
 from meor.study.tables import write_effects
-from meor.study.task import Means, Outcome, Task
+from meor.study.task import Means, Observer, Outcome, Task
 
 
 class Seen(Observer):

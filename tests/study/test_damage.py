@@ -21,12 +21,12 @@ from meor.storage.disk import Disk
 from meor.study import results as results_module
 from meor.study.cell import finished, run_cell
 from meor.study.cells import alone_cells, method_cells
-from meor.study.conduct import Findings, Observer, conduct
+from meor.study.conduct import Findings, conduct
 from meor.study.plan import Study
 from meor.study.results import MANIFEST, Results
 from meor.study.row_file import read_row, require_intact, write_row
 from meor.study.rows import read_rows
-from meor.study.task import Means, Outcome, Task
+from meor.study.task import Means, Observer, Outcome, Task
 
 FLIPS = 300
 

@@ -12,6 +12,8 @@ from meor.study.plan import Study
 
 METHODS = ("none", "calibration", "mmr", "uor", "shuffled", "uncentered", "meor")
 
+TIMED = {"log.jsonl", "manifest.json", ".lock", "command.txt", "seconds.json"}
+
 
 def tiny_plan(folder: Path, **changes: object) -> Study:
     """The ring is written below `folder`, once."""
@@ -35,5 +37,6 @@ def hashes(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in {"log.jsonl", "manifest.json", ".lock", "command.txt"}
+        if path.is_file()
+        and path.name not in {"log.jsonl", "manifest.json", ".lock", "command.txt", "seconds.json"}
     }

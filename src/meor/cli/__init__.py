@@ -18,9 +18,13 @@ traceback means a defect of ours. Results go to stdout; progress and remarks go 
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import importlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -89,9 +93,21 @@ def new_verb(help_text: str | None = None) -> typer.Typer:
 def load(verb: str) -> Any:
     """The command of a verb, its module imported now."""
     module, _ = VERBS[verb]
-    command = typer.main.get_command(importlib.import_module(module).app)
+    with _without_collection():
+        command = typer.main.get_command(importlib.import_module(module).app)
     command.name = verb
     return command
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Imports make many objects and hardly any garbage: looking for it takes a fifth of their time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()  # what was imported stays until the end, and is not looked at again
+        gc.enable()
 
 
 def _interrupted(error: BaseException) -> str:
@@ -138,6 +154,7 @@ def _root(
 
 
 def main() -> None:
+    atexit.register(gc.freeze)  # the last collection would look at all that was imported, and free none of it
     try:
         app(prog_name="meor")
     except KeyboardInterrupt:  # before a verb was called, or after it had ended

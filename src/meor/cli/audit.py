@@ -12,10 +12,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
+from meor.backbone import BACKBONES
 from meor.cli import new_verb
 from meor.cli.audit_input import Files, Source, Wanted, given, of_run, question_of
 from meor.cli.audit_result import differences, show, show_protocols
-from meor.cli.options import DataDir, Memory
+from meor.cli.options import DataDir, Memory, listed
 from meor.errors import InputError, RunError
 from meor.escape import terminal
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
@@ -47,7 +48,7 @@ def command(
     ] = None,
     *,
     stream: Annotated[str | None, typer.Option(help="Registered name, `world`, or a path.")] = None,
-    backbone: Annotated[str | None, typer.Option(help="complex, distmult or transe.")] = None,
+    backbone: Annotated[str | None, typer.Option(help=f"{listed(BACKBONES)}.")] = None,
     entity: Annotated[Path | None, typer.Option(help="Entity rows: .npy or .safetensors.")] = None,
     relation: Annotated[Path | None, typer.Option(help="Relation rows: .npy or .safetensors.")] = None,
     vocabulary: Annotated[

@@ -116,7 +116,7 @@ def _remarks(console: Console, part: SplitAudit) -> None:
 def _worst(stream: Stream, chosen: Sequence[Displaced], part: SplitAudit) -> Table | Text:
     if not chosen:
         return Text("No old answer lost rank to a newcomer.")
-    table = _table(f"The {len(chosen)} worst displacements", texts=("question", "answer"))
+    table = _table(f"The {len(chosen)} worst displacements", texts=("query", "answer"))
     table.add_column("update", justify="right")
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("newcomers now ahead", overflow="fold")

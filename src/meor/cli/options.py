@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,12 @@ import typer
 
 from meor.heap import parse_bytes
 from meor.storage.parquet import byte_budget
+
+
+def listed(names: Iterable[str]) -> str:
+    """a, b or c: the values of an option."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _within(context: typer.Context, text: str) -> str:

@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from meor.backbone import BACKBONES
 from meor.cli import new_verb
-from meor.cli.options import AsJson, Cache, DataDir, Memory, Quiet, Seconds, Threads
+from meor.cli.options import AsJson, Cache, DataDir, Memory, Quiet, Seconds, Threads, listed
 from meor.cli.progress import watcher
 from meor.errors import ConfigError
 from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
@@ -41,7 +42,7 @@ BASE_FILES = {
 @app.command(no_args_is_help=False)
 def command(
     stream: Annotated[str | None, typer.Option(help="Registered name, `world`, or a path. [world]")] = None,
-    backbone: Annotated[str | None, typer.Option(help="complex, distmult or transe. [complex]")] = None,
+    backbone: Annotated[str | None, typer.Option(help=f"{listed(BACKBONES)}. [complex]")] = None,
     host: Annotated[str | None, typer.Option(help="The continual learner. [replay]")] = None,
     method: Annotated[
         str | None, typer.Option(help="What is added to the host; none for the host alone. [none]")

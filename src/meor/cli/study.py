@@ -20,7 +20,7 @@ from meor.cli.run import stream_setting
 from meor.errors import StudyError
 from meor.escape import shell, terminal
 from meor.heap import parse_bytes
-from meor.study.conduct import Findings, Observer, conduct
+from meor.study.conduct import Findings, conduct
 from meor.study.execute import executor_of
 from meor.study.paired_tables import HOLM_TABLES
 from meor.study.plan import Study
@@ -29,7 +29,7 @@ from meor.study.results import Results
 from meor.study.rows import RUNS
 from meor.study.table import as_text, write_tables
 from meor.study.tables import EFFECTS_FILE, study_tables, write_effects
-from meor.study.task import Means, Outcome
+from meor.study.task import Means, Observer, Outcome
 
 app = new_verb()
 

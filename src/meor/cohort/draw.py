@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.compiled import kernel
+from meor.compiled import kernel, kernel_part
 from meor.random import Address, key
 from meor.typing import Facts, Ids
 
@@ -51,7 +51,7 @@ def key_words(*address: Address) -> tuple[np.uint64, np.uint64]:
     return np.uint64(first & 0xFFFFFFFF), np.uint64(first >> 32)
 
 
-@kernel
+@kernel_part
 def block(c0, c1, c2, c3, k0, k1):
     """Four 32-bit words (held in uint64) for a counter of four and a key of two."""
     for _ in range(10):
@@ -66,6 +66,14 @@ def block(c0, c1, c2, c3, k0, k1):
     return c0, c1, c2, c3
 
 
+@kernel_part
+def fill_words(draw, kind, k0, k1, words):
+    """`words[:, i]`: the block with counter (i, draw, 0, kind). Independent blocks are made side by side."""
+    for i in range(words.shape[1]):
+        w0, w1, w2, w3 = block(np.uint64(i), draw, np.uint64(0), kind, k0, k1)
+        words[0, i], words[1, i], words[2, i], words[3, i] = w0, w1, w2, w3
+
+
 @kernel
 def below(high, low, bound):
     """A number in 0..bound-1 from 64 random bits; bias below bound / 2**64 (bound < 2**32)."""
@@ -73,7 +81,7 @@ def below(high, low, bound):
     return np.int64((high * wide + ((low * wide) >> _HALF)) >> _HALF)
 
 
-@kernel
+@kernel_part
 def occurrence_key(head, relation, tail, side, k0, k1):
     """The key of one occurrence: its fact and side, never its place in a buffer or batch."""
     w0, w1, _, _ = block(
@@ -87,7 +95,7 @@ def occurrence_key(head, relation, tail, side, k0, k1):
     return w0, w1
 
 
-@kernel
+@kernel_part
 def _remove(answer, known, begin, end, n_old, of_old, removed, size):
     """Take the answer and known answers out of the old entities; cells shrink with them (decision 32)."""
     for at in range(begin - 1, end):
@@ -98,17 +106,20 @@ def _remove(answer, known, begin, end, n_old, of_old, removed, size):
                 size[of_old[level, entity]] -= 1
 
 
-@kernel
-def _refill(cell, start, member, removed, pool):
-    """The eligible members of a cell, by id, at the cell's place in the pool."""
-    put = start[cell]
-    for at in range(start[cell], start[cell + 1]):
-        if not removed[member[at]]:
-            pool[put] = member[at]
-            put += 1
+@kernel_part
+def _fill_pool(size, start, member, removed, pool):
+    """The eligible members of each cell, by id, at the cell's place in the pool."""
+    for at in range(len(member)):
+        pool[at] = member[at]
+    for c in range(len(size)):
+        if size[c] < start[c + 1] - start[c]:  # few cells lose a member
+            put = start[c]
+            for at in range(start[c], start[c + 1]):
+                pool[put] = member[at]
+                put += not removed[member[at]]
 
 
-@kernel
+@kernel_part
 def _choose(of_new, size, first_level, level, cell):
     """The first key whose cell still has a member, for every newcomer in N_x."""
     for i in range(len(level)):
@@ -123,40 +134,35 @@ def _choose(of_new, size, first_level, level, cell):
                 break
 
 
-@kernel
-def _draw_one(level, cell, size, cells, removed, stream, draw, pool, taken, ids):
+@kernel_part
+def _draw_one(level, cell, size, start, words, pool, taken, other, ids):
     """One draw: newcomers of a cell, by id, take the next entries of one permutation of it.
 
-    The permutation is made as far as it is needed. An exhausted cell gives independent entries.
+    The permutation is made as far as it is needed. An exhausted cell gives independent entries. At the end
+    the same entries are exchanged again, last first: that costs less than to fill the pool for each draw.
     """
-    kind, own0, own1 = stream
-    taken[:] = -1
-    have = -1  # a block of four words serves two neighbours
-    w0 = w1 = w2 = w3 = np.uint64(0)
     for i in range(len(level)):
         if level[i] < 0:
             ids[i] = -1
             continue
-        if have != i >> 1:
-            have = i >> 1
-            w0, w1, w2, w3 = block(
-                np.uint64(have), np.uint64(draw), np.uint64(0), np.uint64(kind), own0, own1
-            )
-        high, low = (w0, w1) if i & 1 == 0 else (w2, w3)
+        # A block of four words serves two neighbours.
+        high, low = words[2 * (i & 1), i >> 1], words[2 * (i & 1) + 1, i >> 1]
         c = cell[i]
-        if taken[c] < 0:
-            _refill(c, cells.start, cells.member, removed, pool)
-            taken[c] = 0
-        at = cells.start[c]
         if taken[c] < size[c]:
-            mine = at + taken[c]
-            other = mine + below(high, low, size[c] - taken[c])
-            ids[i] = pool[other]
-            pool[other] = pool[mine]
+            mine = start[c] + taken[c]
+            other[i] = mine + below(high, low, size[c] - taken[c])
+            ids[i] = pool[other[i]]
+            pool[other[i]] = pool[mine]
             pool[mine] = ids[i]
             taken[c] += 1
         else:
-            ids[i] = pool[at + below(high, low, size[c])]
+            other[i] = -1
+            ids[i] = pool[start[c] + below(high, low, size[c])]
+    for i in range(len(level) - 1, -1, -1):
+        if level[i] >= 0 and other[i] >= 0:
+            taken[cell[i]] -= 1
+            mine = start[cell[i]] + taken[cell[i]]
+            pool[mine], pool[other[i]] = pool[other[i]], pool[mine]
 
 
 @kernel
@@ -169,7 +175,9 @@ def draw_cohorts(begin, end, rows, occurrence, cells, side, first_level, stream,
     kind, k0, k1 = stream
     removed, size = np.empty(n_old, np.bool_), np.empty(len(cells.start) - 1, np.int64)
     cell = np.empty(n_new, np.int64)
-    pool, taken = np.empty(len(cells.member), np.int32), np.empty(len(size), np.int64)
+    pool, taken = np.empty(len(cells.member), np.int32), np.zeros(len(size), np.int64)
+    other = np.empty(n_new, np.int64)
+    words = np.empty((4, (n_new + 1) // 2), np.uint64)
     for q in range(begin, end):
         known, first, last = occurrence.known, occurrence.known_start[q], occurrence.known_end[q]
         removed[:] = False
@@ -182,8 +190,9 @@ def draw_cohorts(begin, end, rows, occurrence, cells, side, first_level, stream,
             if n_old <= known[at] < n_old + n_new:
                 level[known[at] - n_old] = -1
         _choose(cells.of_new, size, first_level, level, cell)
+        _fill_pool(size, cells.start, cells.member, removed, pool)
         fact = occurrence.fact[q]
         own0, own1 = occurrence_key(fact[0], fact[1], fact[2], side, k0, k1)
         for draw in range(ids.shape[1]):
-            own = kind, own0, own1
-            _draw_one(level, cell, size, cells, removed, own, draw, pool, taken, ids[rows[q], draw])
+            fill_words(np.uint64(draw), np.uint64(kind), own0, own1, words)
+            _draw_one(level, cell, size, cells.start, words, pool, taken, other, ids[rows[q], draw])

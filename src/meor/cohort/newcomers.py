@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meor.cohort.draw import Drawn, below, block, key_words, occurrence_key
+from meor.cohort.draw import Drawn, below, fill_words, key_words, occurrence_key
 from meor.compiled import kernel, share
 from meor.errors import InputError
 from meor.random import Address
@@ -153,6 +153,7 @@ def build_cohort(
 def _scale_samples(begin, end, drawn, side, n_old, n_cur, key, n_newcomers, n_pool, scale):
     """Sizes of N_x and of the old pool, and the scale sample (decision 24) of occurrences begin..end-1."""
     removed, pool = np.empty(n_old, np.bool_), np.empty(n_old, np.int64)
+    words = np.empty((4, scale.shape[1]), np.uint64)
     k0, k1 = key
     for x in range(begin, end):
         removed[:] = False
@@ -171,11 +172,9 @@ def _scale_samples(begin, end, drawn, side, n_old, n_cur, key, n_newcomers, n_po
                 filled += 1
         n_pool[x] = filled
         fact = drawn.fact[x]
-        own0, own1 = occurrence_key(fact[0], fact[1], fact[2], side[x], k0, k1)
+        own0, own1 = occurrence_key(fact[0], fact[1], fact[2], np.int64(side[x]), k0, k1)
+        fill_words(np.uint64(0), np.uint64(_KIND_SCALE), own0, own1, words)
         for position in range(min(scale.shape[1], filled)):
-            high, low, _, _ = block(
-                np.uint64(position), np.uint64(0), np.uint64(0), np.uint64(_KIND_SCALE), own0, own1
-            )
-            other = position + below(high, low, filled - position)
+            other = position + below(words[0, position], words[1, position], filled - position)
             pool[position], pool[other] = pool[other], pool[position]
             scale[x, position] = pool[position]

@@ -1,4 +1,4 @@
-"""The whole question at once: ranks, endpoints, displacement and groups of every audited update."""
+"""A whole audit: ranks, endpoints, displacement and groups of every audited update."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMED_EACH = 20
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of the models. The defaults are the paper's."""
+    """What an audit ranks, and by which rules. The defaults are the paper's."""
 
     updates: tuple[int, ...]
     sides: tuple[Side, ...] = SIDES
@@ -67,7 +67,7 @@ class Newcomer:
 
 @dataclass(slots=True)
 class SplitAudit:
-    """All that was found for one split. Displacement is told with ties by id, whatever the tie rule."""
+    """The results of one split. Displacement always breaks ties by id, whatever the tie rule of the ranks."""
 
     ranks: dict[int, tuple[Ranks, ...]] = field(default_factory=dict)
     by_id: list[Ranks] = field(default_factory=list)
@@ -95,7 +95,7 @@ def audit(
     memory: int = DEFAULT_MEMORY,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[Split, SplitAudit]:
-    """Ask every audited update's model; entities admitted later are no candidates yet."""
+    """Audit the model of every chosen update; entities that are admitted later are no candidates yet."""
     found = {split: SplitAudit() for split in question.splits}
     for update in question.updates:
         model = as_model(stream, model_of(update))

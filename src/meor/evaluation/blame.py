@@ -1,4 +1,4 @@
-"""Naming the newcomers: who stands ahead of each displaced answer, and what each newcomer costs in all.
+"""Which newcomers stand ahead of each displaced answer, and what each newcomer costs in total.
 
 Membership is decided by the exact scores that ranks are counted from, so a query's list has exactly
 `cur - old` entries. Only displaced queries are scored, in blocks that fit the byte budget.

@@ -1,8 +1,8 @@
 """Which newcomers push down which answers, and how far.
 
 An answer of a historical query is displaced when newcomers stand ahead of it: `cur - old` of them, by the
-rank identity. What that costs it is its lost reciprocal rank 1/old - 1/cur, whose mean over a cell is that
-cell's D_MCI. All of this needs ranks alone; `blame.py` names the newcomers, which needs their scores.
+rank identity. The cost is the lost reciprocal rank, 1/old - 1/cur; its mean over a cell is the D_MCI of that
+cell. Ranks suffice for all of this. Naming the newcomers needs their scores too: see `blame.py`.
 """
 
 from __future__ import annotations

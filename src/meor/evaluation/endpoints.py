@@ -44,7 +44,7 @@ MEANING = {
     "H_old": "the same answers ranked among the old entities only",
     "D_MCI": "what newcomers cost old facts: H_old − H_cur",
     "A_TN": "mean reciprocal rank of facts whose answer is a newcomer",
-    "A_QN": "mean reciprocal rank of facts asked about a newcomer",
+    "A_QN": "mean reciprocal rank of queries about a newcomer",
 }
 """The endpoints that people are shown, in their order, with the words for each."""
 
@@ -76,7 +76,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """An endpoint with an empty declared cell: a reason, no value; and what the other cells give."""
+    """An endpoint with an empty declared cell: a reason instead of a value, and its other cells."""
 
     name: str
     reason: str
@@ -85,7 +85,7 @@ class Undefined:
 
     @property
     def mean_over_existing(self) -> float | None:
-        """The mean over the cells that hold a query: not the endpoint, and never called so."""
+        """The mean over the cells that hold a query. It is not the endpoint and has a name of its own."""
         return math.fsum(cell.value for cell in self.cells) / len(self.cells) if self.cells else None
 
     def to_json(self) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def overall(endpoint: Content) -> Overall:
 
 
 def by_update(endpoint: Content) -> dict[int, Overall]:
-    """The same for each update, its sides weighing the same; an update without a query is absent."""
+    """The mean of each update over its sides; an update without a query is absent."""
     values: dict[int, list[float]] = defaultdict(list)
     for cell in endpoint.get("cells", ()):
         values[int(cell["update"])].append(float(cell["value"]))
@@ -245,6 +245,6 @@ def by_update(endpoint: Content) -> dict[int, Overall]:
 
 
 def note(counted: Iterable[tuple[str, Overall]]) -> str:
-    """The footnote of every number that is marked; empty where none is."""
+    """The footnote that explains marked numbers; empty if none is marked."""
     told = ", ".join(f"{name} {found.counted}" for name, found in counted if found.partial)
     return told and f"{MARK} over the cells that exist ({told}); the others hold no query."

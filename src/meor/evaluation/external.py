@@ -22,7 +22,7 @@ from meor.stream.snapshot import Stream, Vocabulary
 from meor.typing import Ids
 
 TILE_BYTES = 2**24
-"""Of a mapped array, converted at a time."""
+"""So much of a mapped array is converted at a time."""
 
 Rows = Path | str | NDArray[Any]
 """A table: an array, or the path of a file that holds one."""
@@ -50,7 +50,7 @@ class _Table:
 
     @property
     def width(self) -> int:
-        """Of a row of the model: a complex number takes two places."""
+        """The width of a row of the model, where a complex number takes two places."""
         return int(self.rows.shape[1]) * (2 if self.rows.dtype.kind == "c" else 1)
 
     def real(self, numbers: Ids) -> NDArray[Any]:

@@ -98,7 +98,7 @@ def _mapped(path: Path, name: str, like: Array) -> Array:
 
 
 def release(array: Array) -> None:
-    """Let go of the pages of a mapped file that were read; whoever reads them again maps them again."""
+    """Let go of the pages of a mapped file that were read; reading them again maps them again."""
     mapping = getattr(array, "_mmap", None)
     if mapping is not None and hasattr(mapping, "madvise"):
         mapping.madvise(mmap.MADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""Who bears it: every endpoint and the displacement, apart for each group of answers.
+"""Every endpoint and the displacement, for each group of answers separately.
 
 A group file has lines `label TAB group`. An entity it does not list belongs to `(none)`.
 """
@@ -85,9 +85,9 @@ def by_group(
     cells: Cells | None = None,
     threshold: int = SMALL,
 ) -> tuple[GroupReport, ...]:
-    """One report a group that answers at least one query; groups are those of the *answer*.
+    """One report per group that holds the *answer* of at least one query.
 
-    Displacement is told by id-tied ranks: `by_id`, if `ranks` follow another tie rule.
+    Displacement needs ranks with ties by id: give them as `by_id` if `ranks` follow another tie rule.
     """
     declared = cells
     if declared is None:

@@ -77,7 +77,7 @@ def weighted_mean(sets: Iterable[SetRanks], *, full: bool, metric: str = MRR) ->
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """`value[i, j]`, NaN where model i was not asked about set j; `size[j]` queries of set j."""
+    """`value[i, j]`, NaN where model i was not ranked on set j; `size[j]` queries of set j."""
 
     value: Floats
     size: Ids

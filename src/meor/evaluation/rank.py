@@ -7,8 +7,8 @@ where the candidates stand relative to the answer (`tally`), and `plain_rank` sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -106,7 +106,7 @@ class Counts:
         return old, old + self.new @ counted
 
     def of(self, asked: Occurrences, n_old: int, ties: Ties = Ties.ID) -> Ranks:
-        """A newcomer has no rank among the old, which is written as 0."""
+        """The ranks under a tie rule. A newcomer has no old rank, which is written as 0."""
         old, cur = self.ranks(ties)
         return Ranks(asked, np.where(asked.answer < n_old, old, np.zeros_like(old)), cur)  # type: ignore[arg-type]
 
@@ -151,7 +151,7 @@ def rank(
 def count_update(
     stream: Stream, model: Model, asked: Occurrences, rules: Rules = PAPER, memory: int = DEFAULT_MEMORY
 ) -> Counts:
-    """`count` over E_{u-1} and E_u, with the filter each query asks for."""
+    """`count` over E_{u-1} and E_u, with the filter of each query."""
     counts = Counts(*np.zeros((2, len(asked), 3), np.int64))
     for chosen, known in rules.filters(stream, asked):
         part = count(model, asked.select(chosen), known, universes_of(stream, asked.update), memory=memory)
@@ -195,20 +195,24 @@ def rank_update_incrementally(
     previous: Sequence[Ranks],
     *,
     split: Split = Split.TEST,
-    memory: int = DEFAULT_MEMORY,
-    filter_splits: Iterable[Split] = SPLITS,
+    rules: Rules = PAPER,
     sample: int = ALL,
+    memory: int = DEFAULT_MEMORY,
 ) -> tuple[Ranks, ...]:
     """`rank_update` for a model whose old rows did not move: only newcomers are scored for old queries.
 
     The old universe of this update is the current one of the last, so the old rank of a historical query is
     its last current rank; unless a new fact between old entities, of which there are few, has turned one of
-    its candidates into a known answer.
+    its candidates into a known answer. A rank alone does not say how ties were counted, or what a filter of
+    earlier snapshots left in: rules other than the filter's splits must be the paper's.
     """
-    chosen = tuple(filter_splits)
-    known = EvaluationFilter.through(stream, update, chosen)
+    if rules != replace(PAPER, filter_splits=rules.filter_splits):
+        raise ValueError(
+            "Ranks carry over under the paper's tie rule and filter only. Call rank_update instead."
+        )
+    known = EvaluationFilter.through(stream, update, rules.filter_splits)
     n_old, n_cur = universes_of(stream, update)
-    now = stream.snapshots[update].facts(chosen)
+    now = stream.snapshots[update].facts(rules.filter_splits)
     settled = now[(now[:, 0] < n_old) & (now[:, 2] < n_old)]
     fresh = EvaluationFilter.from_facts(settled, len(stream.relations))
     found: list[Ranks] = []

@@ -113,7 +113,7 @@ def wide_rows(model: Model, ids: slice | Ids) -> Floats:
 
 
 def queries_of(model: Model, asked: Occurrences, known: EvaluationFilter, *, coarse: bool = False) -> Queries:
-    """Queries with their known answers, each asking for the exact score of its answer."""
+    """Queries with their known answers, each with the exact score of its answer as threshold."""
     scoring, index = model.backbone.scoring, known.on(asked.side)
     query = model.query_array(asked.anchor, asked.relation, asked.side)
     row = np.ascontiguousarray(query, dtype=np.float64)

@@ -63,7 +63,7 @@ class Universe:
 
     @property
     def constant(self) -> float:
-        """What exact scores leave out and a factor multiplies: TransE's gamma."""
+        """TransE's gamma: exact scores leave it out, but a factor multiplies it."""
         return GAMMA if self.candidates.scoring is Geometry.L1 else 0.0
 
     def cohort_of(self, entity: Ids) -> Ids:
@@ -86,7 +86,7 @@ class Universe:
     def threshold(
         self, own_alpha: Floats, own_offset: Floats, alpha: Floats, offset: Floats, answer_score: Floats
     ) -> Floats:
-        """The raw score that ties with the answer: exactly the answer's own where both share a transform."""
+        """The raw score that ties with the answer. With the same transform it is the answer's own."""
         calibrated = own_alpha * (answer_score + self.constant) + own_offset
         needed = (calibrated - offset) / alpha - self.constant
         return np.where((own_alpha == alpha) & (own_offset == offset), answer_score, needed)
@@ -145,7 +145,8 @@ def counts_under(
 ) -> Ids:
     """[Q, T] candidates of a cohort above each of many thresholds: scored once for all of them.
 
-    The answer must not belong to the cohort. `inclusive` counts ties: right where ids are below the answer's.
+    The answer must not belong to the cohort. `inclusive` counts ties too: for cohorts whose ids are all
+    below the answer's.
     """
     begin, end = universe.bounds[cohort], universe.bounds[cohort + 1]
     count = np.zeros(threshold_QT.shape, np.int64)

@@ -109,7 +109,7 @@ class Calibrator:
         summary: ScaleSummary | None = None,
         sample: int = ALL,
     ) -> tuple[Ranks, ...]:
-        """Ranks of calibrated scores after an update, one `Ranks` a side."""
+        """Ranks of calibrated scores after an update, one `Ranks` per side."""
         summary = self.summary(update, model) if summary is None else summary
         universe = self._universe(update, model, self.filter_splits)
         found = []
@@ -142,7 +142,7 @@ class Calibrator:
 
 
 def summarise(tau: Floats, relation: Ids, side: NDArray[np.int8], n_relations: int) -> ScaleSummary:
-    """Medians by relation and side, with the side's and the update's to fall back on."""
+    """Medians by relation and side; where there is none, that of the side, then that of the update."""
     found = np.full((2, n_relations), np.nan)
     level = np.full((2, n_relations), SCALE_LEVELS.index("none"), np.int8)
     if len(tau):
@@ -158,7 +158,7 @@ def summarise(tau: Floats, relation: Ids, side: NDArray[np.int8], n_relations: i
 
 
 def _historical_ranks(universe: Universe, asked: Occurrences, affine: Affine, tau: Floats) -> Ids:
-    """[H, T] only the newcomers move: the old part is counted once."""
+    """[H, T] ranks. Only newcomers are transformed, so old candidates are counted once."""
     newest = universe.n_cohorts - 1
     old = cohort_counts(universe, asked, affine)[:, :newest].sum(1)
     queries = universe.queries(asked)
@@ -176,7 +176,7 @@ def _historical_ranks(universe: Universe, asked: Occurrences, affine: Affine, ta
 
 
 def _target_ranks(universe: Universe, asked: Occurrences, affine: Affine, tau: Floats) -> tuple[Ids, Ids]:
-    """[N, T] and [N] raw: the answer moves with its cohort, whose own order no transform changes."""
+    """[N, T] ranks, and [N] raw ones. The answer moves with its cohort, and its rank within it stays."""
     newest = universe.n_cohorts - 1
     queries = universe.queries(asked)
     among = cohort_counts(universe, asked, Affine(np.ones_like(affine.alpha), np.zeros_like(affine.offset)))

@@ -1,4 +1,4 @@
-"""The grid of calibration and who decides in it: the finest group with enough validation queries."""
+"""The grid of calibration, and the choice in it by the finest group with enough validation queries."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from meor.training.loss import Embedding
 
 RECORDS = 1024
 ENOUGH = 16
-"""Active records from which a coefficient is made: of fewer it would be a matter of chance."""
+"""Active records that a coefficient needs: from fewer it would be a matter of chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Balance:
     host_norm: float
     penalty_norm: float
     records: int  # occurrences the penalty was averaged over
-    active: int  # of which had an excess
-    update: int  # at whose end, trained without a penalty, both were measured
+    active: int  # occurrences among them with an excess
+    update: int  # trained without a penalty; both norms were measured at its end
 
     @property
     def is_inactive(self) -> bool:
@@ -61,7 +61,7 @@ def mean_gradient(losses: Iterable[Tensor], rows: Tensor) -> Tensor:
 def penalty_gradient(
     penalty: Penalty, entity: Embedding, relation: Embedding, *, records: int = RECORDS
 ) -> tuple[Tensor, int, int]:
-    """g_pen (decision 34): of the mean penalty over addressed eligible occurrences; and how many, active."""
+    """g_pen (decision 34), over a sample of eligible occurrences; its size, and how many of it are active."""
     chosen = sample_records(penalty.cohort, records)
     loss = penalty.over(entity, relation, chosen)
     active = 0
@@ -106,17 +106,17 @@ def balance_penalty(
     return balance(host, gradient[first:], records=count, active=active, update=penalty.cohort.update)
 
 
-def most_telling(asked: Sequence[Balance]) -> Balance:
-    """Of the updates that were asked in turn: the one that decided, else the first of those most active."""
-    return max(asked, key=lambda one: (not one.is_inactive, one.active))
+def most_telling(balances: Sequence[Balance]) -> Balance:
+    """The balance that decided; if none did, the first of those with the most active records."""
+    return max(balances, key=lambda one: (not one.is_inactive, one.active))
 
 
 MULTIPLES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 3e4, 1e5)
 ALWAYS = 6
-"""So many multiples are tried whatever they give: through 300."""
+"""The first multiples, through 300, are always tried."""
 
 IN_VAIN = 2
-"""Beyond them the search ends after so many in succession that are no better."""
+"""After those, the search ends when this many in succession are no better."""
 
 TRIAL_SEED_OFFSET = 1_000_000
 """A trial's seed is the run's plus this: no pair of a study comes near it."""
@@ -129,11 +129,11 @@ class Candidate:
     multiple: float
     H_cur: float
     A_TN: float
-    admitted: bool = True  # A_TN is no more than the margin below replay's
+    admitted: bool = True  # A_TN is at most the margin below that of the host alone
 
     @classmethod
-    def against(cls, replay: Candidate, multiple: float, cur: float, acquired: float) -> Candidate:
-        return cls(multiple, cur, acquired, acquired >= replay.A_TN - MARGIN)
+    def against(cls, alone: Candidate, multiple: float, cur: float, acquired: float) -> Candidate:
+        return cls(multiple, cur, acquired, acquired >= alone.A_TN - MARGIN)
 
 
 def best_multiple(candidates: Iterable[Candidate]) -> float:
@@ -144,7 +144,7 @@ def best_multiple(candidates: Iterable[Candidate]) -> float:
 
 
 def goes_on(candidates: Sequence[Candidate]) -> bool:
-    """Whether the multiple after these, the grid's first ones in order, is to be tried as well."""
+    """Whether the next multiple of the grid is tried too, given the results of all before it."""
     if len(candidates) >= len(MULTIPLES):
         return False
     if len(candidates) < ALWAYS:

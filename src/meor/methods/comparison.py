@@ -81,7 +81,7 @@ class Comparison:
         return self.references.cohort
 
     def members(self, index: Ids) -> Ids:
-        """B_M: the eligible ones among the given occurrences, in order, repeated where they repeat."""
+        """B_M: the eligible ones among the given occurrences, in their order and with their repetitions."""
         index = np.asarray(index, dtype=np.int64)
         return np.asarray(index[self.eligible[index]])
 
@@ -106,7 +106,7 @@ def both_sides_of(replay: Ids) -> Ids:
 
 
 def sample_records(cohort: Cohort, count: int) -> Ids:
-    """`count` distinct eligible occurrences (all, if fewer), addressed; a larger count adds to a smaller."""
+    """`count` distinct eligible occurrences (all, if fewer); a larger sample holds the smaller ones."""
     eligible = np.flatnonzero(cohort.eligible)
     named = np.column_stack([cohort.fact[eligible], cohort.side[eligible]])
     _, first = np.unique(named, axis=0, return_index=True)  # also orders them, whatever the buffer's order
@@ -115,7 +115,7 @@ def sample_records(cohort: Cohort, count: int) -> Ids:
 
 
 def require_finite(cohort: Cohort, score: Floats, occurrence: Ids) -> None:
-    """B_M is shared by a pair, so a score that is no number raises rather than drops (decision 35)."""
+    """Refuse scores that are not finite: B_M is shared by a pair, so nothing may be dropped (decision 35)."""
     finite = np.isfinite(score)
     if finite.all():
         return

@@ -6,6 +6,7 @@ above the answer; `dense.py` puts these functions together for any model, and te
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +25,7 @@ SHIFT_ABOVE = 30.0
 def gaps(score_QC: Tensor, answer_Q: Tensor, tau_Q: Tensor) -> Tensor:
     """z_x(e) (Eq. z): how far a candidate scores above the answer, in units of the scale.
 
-    In training: `kernels.newcomer_pressures` for newcomers, `frozen.py` for references.
+    In training: `kernels.newcomer_pressures` for newcomers, `kernels._fill_gaps` for references.
     """
     return (score_QC - answer_Q[:, None]) / tau_Q[:, None]
 
@@ -56,7 +57,7 @@ def maximum(gap_C: Tensor, member_C: Tensor | None = None) -> Tensor:
 
 
 def _above(gap_C: Tensor, member_C: Tensor | None) -> Tensor:
-    """The positive part in Eq. aggregate; what is no member counts as 0 before anything looks at it."""
+    """The positive part in Eq. aggregate; candidates that are no members count as 0."""
     if member_C is not None:
         gap_C = torch.where(member_C, gap_C, torch.zeros_like(gap_C))
     return torch.relu(gap_C)  # not clamp_min: at an exact tie clamp_min has gradient 1, relu 0
@@ -161,7 +162,16 @@ def _quantile(ordered: Floats, last: Ids, share: float) -> Floats:
 
 def median_absolute_deviation(score: Floats) -> float:
     """MAD (Eq. scale): unscaled, from the median."""
-    return float(np.median(np.abs(score - np.median(score))))
+    return _median(np.abs(score - _median(score)))
+
+
+def _median(value: Floats) -> float:
+    """The bits of `np.median` in a fifth of its time: values are ordered around one place, not three."""
+    half = len(value) // 2
+    if not len(value) or np.isnan(value.max()):
+        return math.nan
+    ordered = np.partition(value, half)
+    return float(ordered[half] if len(value) % 2 else (ordered[:half].max() + ordered[half]) / 2)
 
 
 def fallback_mad(

@@ -33,7 +33,7 @@ class Scratch:
 
     candidates: Candidates | None = None
     clumps: Clumps | None = None
-    scattered: bool = False  # rows without clumps: not to be looked for again
+    scattered: bool = False  # rows form no clumps: do not look for them again
     pending: list[Any] = field(default_factory=list)  # gradients on their way, by occurrence (`sparse`)
 
 
@@ -42,7 +42,7 @@ class Frozen:
     """Constants of every occurrence of an update."""
 
     scoring: Scoring
-    queries: Queries  # [X, W], each asking for the exact score of its answer (TransE: without its constant)
+    queries: Queries  # [X, W]; thresholds are exact scores of the answers (TransE: without its constant)
     scale: Scale
     reference: Floats  # [X] the mean old reference; 0 where nothing is subtracted or nobody is eligible
     dropped: int  # entries of borrowed references that were no candidates (shuffled only)
@@ -103,22 +103,12 @@ def _mean_pressures(comparison: Comparison, frozen: Frozen, old: Candidates, par
     cohort, settings = comparison.cohort, comparison.settings
     queries = frozen.queries.select(part)
     above = outrankers(old, queries)
-    of = np.repeat(np.arange(len(part)), np.diff(above.start))
-    require_finite(cohort, above.score, part[of])
-    gap = (above.score - queries.threshold[of]) / frozen.scale.tau[part][of]
+    if not np.isfinite(above.score).all():
+        require_finite(cohort, above.score, np.repeat(part, np.diff(above.start)))
     drawn = comparison.references.draw(comparison.partner[part]).id
     out_QJ3 = np.empty((len(part), settings.draws, 3))
-    found = above.start, above.column, gap
-    share(
-        reference_pressures,
-        len(part),
-        drawn,
-        *found,
-        queries.asked,
-        cohort.n_old,
-        settings.beta,
-        out_QJ3,
-    )
+    found = above.start, above.column, above.score, frozen.scale.tau[part]
+    share(reference_pressures, len(part), drawn, *found, queries.asked, cohort.n_old, settings.beta, out_QJ3)
     size_QJ = out_QJ3[:, :, 2]
     value_QJ = out_QJ3[:, :, 0 if comparison.variant.aggregate == "smooth" else 1]
     mean = np.where(size_QJ > 0, value_QJ, 0.0).sum(1) / np.maximum((size_QJ > 0).sum(1), 1)

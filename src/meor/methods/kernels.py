@@ -1,4 +1,4 @@
-"""CPU kernels of the penalty: an occurrence, or a row, is one thread's work from end to end.
+"""CPU kernels of the penalty. One thread does all the work of an occurrence, or of a row.
 
 So no sum depends on how work was divided. Only candidates above the answer are ever looked at: the
 others add exactly 1 to the mean of exponentials and have no gradient (decision 29).
@@ -12,29 +12,29 @@ import math
 
 import numpy as np
 
-from meor.compiled import fast_kernel, fast_part, kernel
+from meor.compiled import fast_kernel, fast_part, kernel, kernel_part
 from meor.methods.equations import SHIFT_ABOVE
 
 
-@kernel
+@kernel_part
 def _smooth(total, size, shift, beta):
     """U_beta (`equations.smooth_pressure`) from the sum of expm1(beta z - shift) over the whole multiset."""
     return (shift + math.log1p(total / size)) / beta
 
 
-@kernel
-def _fill_gaps(gap, column, value, answer, known):
-    """Gaps by old entity: positive above the answer, 0 below it, -1 where it is no candidate of x."""
+@kernel_part
+def _fill_gaps(gap, column, score, answer_score, tau, answer, known):
+    """Gaps (`equations.gaps`) by old entity: 0 below the answer, -1 where it is no candidate of x."""
     gap[:] = 0.0
     for at in range(len(column)):
-        gap[column[at]] = value[at]
+        gap[column[at]] = (score[at] - answer_score) / tau
     gap[answer] = -1.0
     for entity in known:
         if entity < len(gap):
             gap[entity] = -1.0
 
 
-@kernel
+@kernel_part
 def _press(gap, drawn, beta, out):
     """U_beta, V (`equations.pressure`) and size of one drawn multiset; -1 is a place without an entity."""
     size, active, peak = 0, 0, 0.0
@@ -54,18 +54,18 @@ def _press(gap, drawn, beta, out):
 
 
 @kernel
-def reference_pressures(begin, end, drawn_QJN, start, column, gap_value, asked, n_old, beta, out_QJ3):
+def reference_pressures(begin, end, drawn_QJN, start, column, score, tau_Q, asked, n_old, beta, out_QJ3):
     """U_beta, V and size of every drawn multiset. Entries that are no candidates of x are left out."""
     gap = np.empty(n_old, np.float64)
     for q in range(begin, end):
         own = slice(start[q], start[q + 1])
         known = asked.known_id[asked.known_start[q] : asked.known_end[q]]
-        _fill_gaps(gap, column[own], gap_value[own], asked.answer[q], known)
+        _fill_gaps(gap, column[own], score[own], asked.threshold[q], tau_Q[q], asked.answer[q], known)
         for j in range(drawn_QJN.shape[1]):
             _press(gap, drawn_QJN[q, j], beta, out_QJ3[q, j])
 
 
-@kernel
+@kernel_part
 def _smooth_and_slope(gap, peak, size, beta, slope):
     """U_beta (`equations.smooth_pressure`) of `size` candidates of whom the given ones outrank, and dU/dz."""
     shift = max(beta * peak - SHIFT_ABOVE, 0.0)
@@ -79,7 +79,7 @@ def _smooth_and_slope(gap, peak, size, beta, slope):
     return _smooth(total, size, shift, beta)
 
 
-@kernel
+@kernel_part
 def _maximum_and_slope(gap, peak, slope):
     """V (`equations.maximum`), and dV/dz: ties share it evenly."""
     ties = 0

@@ -34,7 +34,7 @@ class Penalty:
     comparison: Comparison
     backbone: Backbone | None = None
     fast: bool | None = None  # None: the outranker kernels where the tables are on the CPU
-    beside: bool = False  # another loss: the fast path then adds its few rows to that loss's gradient
+    beside: bool = False  # True: added to another loss, whose gradient the fast path completes in place
     _frozen: tuple[Embedding, Embedding, Frozen] | None = field(init=False, default=None)
     _scale: Scale | None = field(init=False, default=None)
 
@@ -153,7 +153,7 @@ class Penalty:
 
 
 def _active_hinge(new_Q: Tensor, reference_Q: Tensor) -> Tensor:
-    """Eq. meor, without a graph where it is 0: then every gradient has the bits of replay."""
+    """Eq. meor, without a graph where it is 0: every gradient then has the bits of the host alone."""
     if bool((new_Q > reference_Q).any()):
         return squared_hinge(new_Q, reference_Q)
     return new_Q.detach().new_zeros(())

@@ -21,7 +21,7 @@ Assignment = Literal["own", "shuffled", "values"]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is summed up, whom newcomers are compared with, whose reference it is, and whether it counts."""
+    """The aggregate, which old entities are the reference, whose they are, and if it is subtracted."""
 
     aggregate: Aggregate  # U_beta or the largest gap
     reference: Reference  # nested keys, or the role alone
@@ -71,7 +71,7 @@ CAPS = "scales a newcomer's row back to a norm that its degree suggests, after e
 
 _FORMER = {"replay": NONE}  # `replay` is a host
 METHODS: dict[str, Method] = {}
-"""By name, in the order of tables and marks."""
+"""Methods by name, in the order of tables and figures."""
 
 
 def current_name(name: str) -> str:
@@ -167,7 +167,7 @@ register(
     Method(
         "shuffled",
         "Shuffled",
-        "MEOR with the matched references of another question.",
+        "MEOR with the matched references of another query.",
         variant=SHUFFLED,
         isolates="Query-specific assignment",
     )
@@ -185,7 +185,7 @@ register(
     Method(
         "meor",
         "MEOR",
-        "penalises what newcomers press on the answer of a replayed question beyond structurally matched old "
+        "penalises what newcomers press on the answer of a replayed query beyond structurally matched old "
         "entities: the squared excess, and nothing below it.",
         variant=MEOR,
     )

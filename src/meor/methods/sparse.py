@@ -1,7 +1,7 @@
 """The fast path of frozen hosts: only newcomers above the answer are ever touched (decision 29).
 
 Newcomers are screened in tiles under the byte budget; outrankers come back with exact float64 scores.
-Loss and gradient are made together, as in `backbone.loss`: backward only hands the gradient on.
+Loss and gradient are made together, as in `training.loss`: backward only hands the gradient on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from meor.training.loss import Embedding
 from meor.typing import Floats, Ids
 
 MANY = 20_000  # newcomers: with fewer, the plain screen is as fast
-SEARCHES = 50  # steps that clumps must have lasted to be looked for again
+SEARCHES = 50  # clumps are looked for again only if the last ones served this many steps
 BYTES_AN_ENTRY = 16  # of an outranker found among clumps
 
 
@@ -143,7 +143,7 @@ def sparse_penalty(
     tiles = Tiles.of(rows.detach().numpy(), frozen.scoring, memory, frozen.scratch)
     size = max(1, memory // (24 * max(comparison.cohort.n_new, 1)))
     if tiles.clumps is not None:
-        size = len(index)  # each search reads every row once, so all queries are asked together
+        size = len(index)  # each search reads every row once, so all queries are searched together
     parts, total = list[tuple[Ids, Pressed, Floats]](), 0.0
     for begin in range(0, len(index), size):
         part = index[begin : begin + size]
@@ -159,7 +159,7 @@ def sparse_penalty(
 
 
 class _FromOutrankers(torch.autograd.Function):
-    """A known value; the gradient is summed when asked for, with the upstream factor already in it."""
+    """A known value; the gradient is summed in `backward`, with the upstream factor in it."""
 
     @staticmethod
     def forward(

@@ -147,7 +147,7 @@ def _rules(view: RunView) -> Rules:
 def worst_displaced(found: Sequence[Displaced], entity: Label, relation: Label) -> Table:
     """The answers that lost most, each with the newcomers that came to stand before it."""
     columns = (
-        *(Column("question"), Column("answer"), Column("newcomers now before it", sortable=False)),
+        *(Column("query"), Column("answer"), Column("newcomers now before it", sortable=False)),
         Column("rank", "count", hint="among old entities, then among all"),
         Column("lost", "level", 3, hint="reciprocal rank lost"),
         Column("update", "count"),
@@ -160,7 +160,7 @@ def worst_displaced(found: Sequence[Displaced], entity: Label, relation: Label) 
         before = f"{', '.join(names)}{more}" if names else count(ahead)
         rows.append(
             (
-                asked(each.fact, each.side, entity, relation),
+                query_of(each.fact, each.side, entity, relation),
                 entity(each.answer),
                 Entry(None, "new", text=before),
                 Entry(ahead, text=f"{count(each.old)} → {count(each.cur)}"),
@@ -175,9 +175,9 @@ def worst_displaced(found: Sequence[Displaced], entity: Label, relation: Label) 
 
 
 def harmful(found: Displacement, entity: Label, relation: Label) -> Table:
-    """Newcomers by what they cost, each with the question it harms most."""
+    """Newcomers by what they cost, each with the query it harms most."""
     columns = (
-        *(Column("newcomer"), Column("harms most: question, answer, rank", sortable=False)),
+        *(Column("newcomer"), Column("harms most: query, answer, rank", sortable=False)),
         Column("passes", "count", hint="old answers it stands before"),
         Column("costs", "level", 2, hint="reciprocal rank, shared evenly among the newcomers ahead"),
         Column("update", "count"),
@@ -197,16 +197,16 @@ def harmful(found: Displacement, entity: Label, relation: Label) -> Table:
     told = ["Passes: old answers it stands before. Costs: reciprocal rank, shared among the newcomers ahead."]
     if charged != displaced:
         told.append(
-            f"Counted on the {count(charged)} displaced questions that lost most, of {count(displaced)}."
+            f"Counted on the {count(charged)} displaced queries that lost most, of {count(displaced)}."
         )
     return Table("The newcomers that cost most", columns, rows, tuple(told))
 
 
 def _harm(harm: Displaced, entity: Label, relation: Label) -> str:
     ranks = f"{count(harm.old)} → {count(harm.cur)}"
-    return f"{asked(harm.fact, harm.side, entity, relation)}: {entity(harm.answer)} ({ranks})"
+    return f"{query_of(harm.fact, harm.side, entity, relation)}: {entity(harm.answer)} ({ranks})"
 
 
-def asked(fact: tuple[int, int, int], side: Side, entity: Label, relation: Label) -> str:
+def query_of(fact: tuple[int, int, int], side: Side, entity: Label, relation: Label) -> str:
     head, of, tail = fact
     return query(entity(head), relation(of), entity(tail), head_missing=side is Side.HEAD)

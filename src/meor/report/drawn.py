@@ -11,7 +11,7 @@ import numpy as np
 
 from meor.evaluation.rank import Ranks
 from meor.report import drawings, figures
-from meor.report.displaced import asked
+from meor.report.displaced import query_of
 from meor.report.drawings import SHOWN_AHEAD, Crowd
 from meor.report.page import Block, Prose, Section
 from meor.report.parts import Told
@@ -24,8 +24,8 @@ LEVELS_LEGEND = (
     ("level2", "same role only"),
 )
 TAU = (
-    "τ, the unit of the axis, is the spread of old entities’ scores for this question (their interquartile "
-    "range, with a floor), so that questions can be compared."
+    "τ, the unit of the axis, is the spread of old entities’ scores for this query (their interquartile "
+    "range, with a floor), so that queries can be compared."
 )
 PRESSURES = {
     "U": "a smooth mean, led by the largest, of how far the candidates of a row score above the answer",
@@ -80,13 +80,13 @@ def _passed_most(ranks: Sequence[Ranks], counts: Sequence[int], lowest: int) -> 
 
 
 def growth_drawing(told: Told | None) -> tuple[Block, ...]:
-    shown = told.evidence if told is not None else None
-    example = None if shown is None else example_of(shown.ranks, shown.counts)
+    data = told.evidence if told is not None else None
+    example = None if data is None else example_of(data.ranks, data.counts)
     if told is None or example is None:
         return (Prose(_no_admission(told), "missing"),)
     head, relation, tail = example.fact
     answer = told.entity(head if example.head_missing else tail)
-    question = query(
+    shown = query(
         told.entity(head), told.relation(relation), told.entity(tail), head_missing=example.head_missing
     )
     first, last = example.crowds[0], example.crowds[-1]
@@ -101,10 +101,10 @@ def growth_drawing(told: Told | None) -> tuple[Block, ...]:
         figures.figure(
             "growth",
             "How admission grows the candidate universe",
-            f"The question {question} with the answer {answer}. Its rank is {count(1 + first.ahead_old)} "
+            f"The query {shown} with the answer {answer}. Its rank is {count(1 + first.ahead_old)} "
             f"before update {first.update} and then {ranks} as the universe grows from "
             f"{count(first.n_old)} to {count(last.n_cur)} entities.",
-            f"A real question of this run: {question}, answer: {answer}. Blue squares are old entities "
+            f"A real query of this run: {shown}, answer: {answer}. Blue squares are old entities "
             "before the answer, orange ones newcomers of that update; the diamond is the answer. It was "
             f"chosen because newcomers pass it at {passed} of {len(example.crowds)} updates; the tables "
             f"below say how common that is.{squeezed}",
@@ -132,12 +132,12 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
         why = (
             told.missing
             if told is not None and told.missing
-            else "no replay question has newcomers and old entities to compare."
+            else "no replayed query has newcomers and old entities to compare."
         )
         return (Prose(f"What MEOR compares cannot be drawn: {why}", "missing"),)
     # the label as the page shows it: a record knows it in full
     drawing = replace(found.drawing, answer=told.entity(found.fact[found.side.answer_column]))
-    question = asked(found.fact, found.side, told.entity, told.relation)
+    shown = query_of(found.fact, found.side, told.entity, told.relation)
     method = told.view.config.method
     own = (
         f"A real record of this run ({method_name(method)})."
@@ -164,7 +164,7 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
             f"{len(drawing.strips) - 1} matched draws of old entities. Newcomer pressure "
             f"{number(drawing.strips[0].pressure, 3)}, mean reference {number(drawing.reference, 3)}, "
             f"excess {number(drawing.excess, 3)}.",
-            f"{own} Update {found.update}, question {question}, answer {drawing.answer}. Right of the "
+            f"{own} Update {found.update}, query {shown}, answer {drawing.answer}. Right of the "
             "answer's line stand candidates that score above it; a triangle marks the pressure "
             f"{drawing.measure} of a row. Newcomers press with {number(drawing.strips[0].pressure, 3)}, "
             f"structurally matched old entities with {number(drawing.reference, 3)} on average: {verdict}."
@@ -176,7 +176,7 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
 
 
 def drawn(told: Told | None) -> Section:
-    return Section("how", "How it works, on a real question", (*growth_drawing(told), *excess_drawing(told)))
+    return Section("how", "How it works, on a real query", (*growth_drawing(told), *excess_drawing(told)))
 
 
 def matched(told: Told | None) -> Section:
@@ -184,7 +184,7 @@ def matched(told: Told | None) -> Section:
     if told is None or not (told.levels or told.records):
         why = "there is no run to look at."
         if told is not None:
-            why = told.missing or "no replay question has newcomers and old entities to match."
+            why = told.missing or "no replayed query has newcomers and old entities to match."
         return Section("matched", title, (Prose(f"This cannot be shown: {why}", "missing"),))
     blocks: list[Block] = []
     if told.levels:
@@ -201,7 +201,8 @@ def matched(told: Told | None) -> Section:
                 ),
                 "Each newcomer takes its reference from the finest cell that holds an old entity; the "
                 f"finer, the more alike they are. At least {share(least)} match on everything. Chosen "
-                f"without scores; sampled on {plural(sampled, 'replay question')} an update.",
+                "without scores; sampled on "
+                f"{plural(sampled, 'replayed query', 'replayed queries')} per update.",
                 partial(drawings.matching, told.levels),
                 LEVELS_LEGEND,
             )

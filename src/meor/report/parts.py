@@ -142,9 +142,10 @@ def displaced(told: Told | None, run_words: str) -> Section:
     part = total.displaced / total.queries if total.queries else 0.0
     blocks: list[Block] = [
         Prose(
-            f"{run_words}Of {plural(total.queries, 'question')} about old facts, {count(total.displaced)} "
-            f"({share(part)}) now have at least one newcomer before their answer. A question is written "
-            "with its gap as ?; an entity that is a known answer to it is never counted against it."
+            f"{run_words}Of {plural(total.queries, 'query', 'queries')} about old facts, "
+            f"{count(total.displaced)} ({share(part)}) now have at least one newcomer before their "
+            "answer. A query is written with ? in place of its answer; an entity that is a known answer "
+            "to it is never counted against it."
         )
     ]
     if found.worst:
@@ -170,8 +171,8 @@ def tallies(table: displacement.Breakdown, relation: Label) -> Table:
     """Who bears it: by relation, by the answer's admission, by its degree."""
     title, first = TALLIED[table.name]
     columns = (
-        *(Column(first), Column("questions", "count"), Column("displaced", "share")),
-        *(Column("places lost per question", "level", 2), Column("mean reciprocal rank lost", "level")),
+        *(Column(first), Column("queries", "count"), Column("displaced", "share")),
+        *(Column("places lost per query", "level", 2), Column("mean reciprocal rank lost", "level")),
     )
     ordered, notes = list(table.rows), tuple[str, ...]()
     if table.name == "relation":

@@ -53,7 +53,7 @@ def _about(setting: Setting, against: PairedComparison, several: bool, first: bo
     told = f"{start}: H_cur {effect(gain.mean)} against the host alone, "
     told += f"one-sided 95 % lower bound {bound(gain.lower)}"
     told += _cost(against.effects.get("D_MCI"))
-    told += f". {_preserved(against)}{_asked_less_well(against.effects.get('A_QN'))}"
+    told += f". {_preserved(against)}{_queries_fall(against.effects.get('A_QN'))}"
     others = [each for each in setting.comparisons if each is not against and "H_cur" in each.effects]
     if not others:
         return told
@@ -81,11 +81,11 @@ def _cost(cut: Effect | None) -> str:
     return f"; newcomers cost {effect(abs(cut.mean), plus=False)} {'less' if cut.improved else 'more'}"
 
 
-def _asked_less_well(found: Effect | None) -> str:
+def _queries_fall(found: Effect | None) -> str:
     """A_QN has no margin to be preserved within, so a clear loss is said here or nowhere."""
     if found is None or not found.worsened:
         return ""
-    return f" A_QN, facts asked about a newcomer, falls by {effect(abs(found.mean), plus=False)}."
+    return f" A_QN, queries about a newcomer, falls by {effect(abs(found.mean), plus=False)}."
 
 
 def _over_settings(found: Sequence[PairedComparison]) -> str:
@@ -107,7 +107,7 @@ def _over_settings(found: Sequence[PairedComparison]) -> str:
     asked = [each["A_QN"] for each in found if "A_QN" in each.effects]
     fallen = sum(each.worsened for each in asked)
     if fallen:
-        told += f" A_QN, facts asked about a newcomer, clearly falls in {fallen} of {len(asked)}."
+        told += f" A_QN, queries about a newcomer, clearly falls in {fallen} of {len(asked)}."
     return told
 
 

@@ -159,7 +159,7 @@ def listed(words: Sequence[str], limit: int | None = None) -> str:
 
 
 def query(head: str, relation: str, tail: str, *, head_missing: bool) -> str:
-    """The question with its gap."""
+    """A query, with ? in place of its answer."""
     return f"?  {relation}  {tail}" if head_missing else f"{head}  {relation}  ?"
 
 

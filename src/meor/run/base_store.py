@@ -1,4 +1,4 @@
-"""Base models by the hash of all that determines them: trained once, shared by every run that wants it."""
+"""Base models, stored by the hash of all that determines them: trained once, shared by all runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Wanted:
 
     config: Config
     rows: tuple[int, int]  # entities, relations
-    meta: frozenset[str]  # the names of what is told of it
+    meta: frozenset[str]  # the keys that its `meta` must have
 
     def check(self, found: StoredBase, path: Path) -> None:
         model = model_from(found.model, path / _MODEL, self.config.backbone)
@@ -64,7 +64,7 @@ def default_cache() -> Path:
 
 
 class BaseStore:
-    """A folder of base models. Whatever is wrong with it costs a training, never a run."""
+    """A folder of base models. A damaged entry costs another training and never fails a run."""
 
     def __init__(self, cache: Path, say: Callable[[str], None], *, disk: Disk | None = None) -> None:
         self.folder = cache / "base"

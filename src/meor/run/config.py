@@ -25,7 +25,9 @@ from meor.errors import ConfigError
 from meor.methods import METHODS, NONE, former_name
 from meor.run.explain import explain
 from meor.run.settings import (
+    LENGTH,
     PRESETS,
+    STOPPING,
     STREAMS,
     Base,
     BaseModelFiles,
@@ -89,7 +91,7 @@ class Config(Section):
             for section, values in source.items():
                 own = filled.get(section, {})
                 if isinstance(own, dict):
-                    filled[section] = {**values, **own}
+                    filled[section] = {**_unless_decided(values, own), **own}
         return filled
 
     @model_serializer(mode="wrap")
@@ -164,7 +166,7 @@ class Config(Section):
     def replay_fingerprint(
         self, prefix_hash: str, before_sha256: Iterable[str], versions: Mapping[str, str]
     ) -> str:
-        """What determines a replay update, which the methods of a pair balance against.
+        """What determines an update of the host alone, against which the methods of a pair are balanced.
 
         `before_sha256` is of the models it starts from: the base, and the one of the update before.
         """
@@ -173,6 +175,15 @@ class Config(Section):
         )
         before = list(before_sha256)
         return _digest({**shared, "prefix_hash": prefix_hash, "before": before, "versions": dict(versions)})
+
+
+def _unless_decided(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """What a preset fills in: not that an update stops by itself where it is said how long it is trained.
+
+    So `refine.passes=20` makes 20 passes, and runs made before updates could stop are read as they were.
+    """
+    decided = LENGTH & own.keys() and "validate_steps" not in own
+    return {key: value for key, value in values.items() if not (decided and key in STOPPING)}
 
 
 def _digest(content: Mapping[str, Any]) -> str:

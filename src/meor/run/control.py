@@ -35,7 +35,7 @@ UNCONTROLLED = "nothing was controlled: this run equals the host without a penal
 
 
 class Control:
-    """None: the host as it is."""
+    """A method that adds nothing: the host alone."""
 
     def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
         self.config, self.stream, self.judge, self.log = config, stream, judge, log
@@ -71,7 +71,7 @@ class Penalized(Control):
             log("coefficient", rule="given", coefficient=self.coefficient, update=self.begins)
 
     def measured(self, found: Balance) -> bool:
-        """Log what an update gave to balance by (decision 34); whether it is enough to decide."""
+        """Log the balance of an update (decision 34); True if it suffices to decide the coefficient."""
         text = found.describe()
         if found.is_inactive:
             is_last = found.update == self.stream.updates[-1]
@@ -204,7 +204,7 @@ def balanced(
     """
     update = update_of(config, stream, number)
     if update.n_entities == update.n_old:
-        return Balance(0.0, 0.0, 0.0, records=0, active=0, update=number)  # there is no row to balance by
+        return Balance(0.0, 0.0, 0.0, records=0, active=0, update=number)  # no newcomer rows
     host, model = host_of(config), unregularised(number)
     training = Training.begin(host, model, update)
     steps = host.steps(0)

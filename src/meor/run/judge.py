@@ -34,6 +34,7 @@ class Judge:
         self.selection_filter = [Split(name) for name in chosen.selection_filter]
         self.sample, self.stops = chosen.sample, config.refine.validate_steps > 0
         self.updates = list(stream.updates) if chosen.updates is None else sorted(chosen.updates)
+        self._made: dict[int, BySplit] = {}
 
     def validation_mrr(self, model: Model) -> float:
         """Filtered MRR on all validation facts of snapshot 0, both sides (decision 15)."""
@@ -48,7 +49,7 @@ class Judge:
         return measure(np.concatenate([each.cur for each in ranks]))
 
     def stopping(self, update: int) -> UpdateScore | None:
-        """What stops the training of an update; None where nothing does, or nothing can be judged."""
+        """What stops the training of an update; None if it makes all its passes, or cannot be judged."""
         if not self.stops:
             return None
         chosen = tuple(self.selection_filter)
@@ -60,9 +61,14 @@ class Judge:
         if update not in self.updates:
             return {}
         previous = self.committed(update - 1) if self._freezes_old_rows(update) else {}
-        return {split: self._of_split(update, model, split, previous) for split in self.splits}
+        found = {split: self._of_split(update, model, split, previous) for split in self.splits}
+        self._made[update] = found
+        return found
 
     def committed(self, update: int) -> BySplit:
+        """The ranks in the file of an update; not read again where this process made them."""
+        if update in self._made:
+            return self._made[update]
         name = f"{update_name(update)}/{RANKS}"
         if name not in self.folder.manifest["sha256"]:
             return {}
@@ -81,7 +87,7 @@ class Judge:
         return to_json(found)
 
     def _of_split(self, update: int, model: Model, split: Split, previous: BySplit) -> tuple[Ranks, ...]:
-        last = previous.get(split, ())
+        last, rules = previous.get(split, ()), Rules(filter_splits=tuple(self._filter(split)))
         if [each.occurrences.side for each in last] == self.sides:
             return rank_update_incrementally(
                 self.stream,
@@ -89,9 +95,9 @@ class Judge:
                 update,
                 last,
                 split=split,
-                memory=self.memory,
-                filter_splits=self._filter(split),
+                rules=rules,
                 sample=self.sample,
+                memory=self.memory,
             )
         return rank_update(
             self.stream,
@@ -99,9 +105,9 @@ class Judge:
             update,
             split=split,
             sides=self.sides,
-            memory=self.memory,
-            rules=Rules(filter_splits=tuple(self._filter(split))),
+            rules=rules,
             sample=self.sample,
+            memory=self.memory,
         )
 
     def _filter(self, split: Split) -> list[Split]:

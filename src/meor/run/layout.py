@@ -101,7 +101,7 @@ def _is_listed_name(name: str) -> bool:
 
 
 def is_being_written(run: Path) -> bool:
-    """Does a process hold the lock of the folder? Only asked: nothing is written or waited for."""
+    """Does a process hold the lock of the folder? Nothing is written, and nobody waits."""
     try:
         with (run / LOCK).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

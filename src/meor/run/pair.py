@@ -1,7 +1,7 @@
-"""The pair's replay model after an update, which penalties are balanced against: read, stored or trained.
+"""The model of the host alone after an update, against which penalties are balanced: read, stored or trained.
 
-As long as no coefficient is decided a run is replay, to the bit: its own models are those of the pair's
-replay run, and an update of it is trained from the one before.
+Until a coefficient is decided, a run equals the run of the host alone, to the bit. So the next model of the
+host alone is trained from this run's own models.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from meor.run.folder import RunFolder
 from meor.run.judge import Judge
 from meor.run.layout import MODEL, update_name, versions
 from meor.run.prepare import grown, host_of, longest_rows, pack_model, update_of
+from meor.run.settings import LENGTH, STOPPING
 from meor.run.trainer import Trainer
 from meor.run.view import RunView, model_from
 from meor.stream.snapshot import Stream
@@ -28,27 +29,27 @@ from meor.training.training import Training
 UNSHARED = frozenset({"method", "coefficient", "coefficient_from", "coefficient_rule", "cap"})
 """Settings in which the runs of a pair may differ."""
 
-LENGTH = frozenset({"passes", "steps", "schedule", "validate_steps", "patience", "tolerance"})
-"""Of `refine`: how long an update is trained. The runs of a pair may differ in it, and say so."""
-
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What a run may ask the replay run of its pair."""
+    """What a run needs of the run of the host alone in its pair."""
 
     folder: RunFolder
     config: Config
     stream: Stream
-    given: Path | None  # a finished replay run of the pair, read instead of trained again
+    given: Path | None  # the finished run of the host alone: its models are read, not trained again
     store: BaseStore
-    committed: Callable[[int], Model]  # this run's own models, replay's as long as nothing is decided
+    committed: Callable[[int], Model]  # this run's own models
     trainer: Trainer
     judge: Judge
 
     def run(self) -> RunView:
         assert self.given is not None  # noqa: S101  (asked only where it is given)
         view = RunView.open(self.given)
-        apart: Any = {**dict.fromkeys((*UNSHARED, "evaluation", "data_dir"), True), "refine": LENGTH}
+        apart: Any = {
+            **dict.fromkeys((*UNSHARED, "evaluation", "data_dir"), True),
+            "refine": {*LENGTH, *STOPPING},
+        }
         mine, theirs = (config.model_dump(exclude=apart) for config in (self.config, view.config))
         start = METHODS[self.config.method].start
         capped_alike = start == NONE or self.config.cap == view.config.cap
@@ -60,7 +61,7 @@ class Pair:
         return view
 
     def model(self, update: int) -> Model:
-        """The replay model after an update, none before which had a penalty."""
+        """The model of the host alone after an update; no earlier update may have had a penalty."""
         if self.given is not None:
             return self.run().model(update)
         listed = self.folder.manifest["sha256"]

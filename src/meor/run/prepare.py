@@ -75,7 +75,7 @@ def update_of(config: Config, stream: Stream, number: int) -> Update:
 
 
 def grown(config: Config, model: Model, update: Update, base: Model) -> Model:
-    """A model with its newcomers' initial rows, which depend on nothing that is a method's own."""
+    """A model with the initial rows of newcomers; they do not depend on the method."""
     scheme, std = config.refine.newcomer_init, config.base.init_std
     return grow(model, update, seed=config.seed, scheme=scheme, std=std, base=base)
 
@@ -154,7 +154,7 @@ def check(config: Config, stream: Stream, memory: int) -> None:
 
 
 def unranked(config: Config, stream: Stream) -> str:
-    """What is to be said before hours of training where a split that is to be ranked has no fact."""
+    """A warning, before hours of training, if a split that is to be ranked has no fact."""
     facts = {
         name: sum(len(snapshot.facts([Split(name)])) for snapshot in stream.snapshots)
         for name in config.evaluation.split
@@ -172,7 +172,7 @@ def unranked(config: Config, stream: Stream) -> str:
 
 
 def _try_memory(config: Config, stream: Stream, memory: int) -> None:
-    """Ask the plan of ranking the largest universe whether the budget suffices."""
+    """Refuse a byte budget that does not suffice to rank the largest universe."""
     width = BACKBONES[config.backbone].width(config.dim)
     RankingPlan.within(memory, stream.entity_counts[-1], width, widened=config.dtype != "float64")
 

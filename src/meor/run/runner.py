@@ -38,6 +38,7 @@ from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
 from meor.training.host import Update
 from meor.training.initialise import base_model, row_norms, rows_sha256
+from meor.training.refine import UNJUDGED_STEPS
 from meor.training.training import Training
 
 
@@ -55,7 +56,7 @@ class Runner:
         self.judge = Judge(folder, config, stream, self.host, resources.memory)
         self.control = control_of(config, stream, self.judge, self.log)
         self.store = BaseStore(resources.cache or default_cache(), self.say, disk=folder.disk)
-        given = resources.replay, self.store, self._committed
+        given = resources.alone, self.store, self._committed
         self.pair = Pair(folder, config, stream, *given, self.trainer, self.judge)
         self.endpoints: dict[str, Any] = {}
 
@@ -145,12 +146,15 @@ class Runner:
         self.log("grown", update=number, newcomers=newcomers, rows_sha256=rows)
         term = self.control.term(number)
         training = self._opened(start, update, longest_rows(self.config, self.stream, update, base))
-        if METHODS[self.config.method].kind == "transform" and self.resources.replay is not None:
+        if METHODS[self.config.method].kind == "transform" and self.resources.alone is not None:
             model = self.pair.run().model(number)
         else:
             stopping = self.judge.stopping(number)
             if stopping is None and self.judge.stops:
-                self.say(f"update {number} has no validation facts to stop by, so it makes all its passes")
+                told = (
+                    f"update {number} has no validation facts to stop by, so it makes {UNJUDGED_STEPS} steps"
+                )
+                self.say(f"{told}, or refine.passes if that is less (--set refine.steps=... for others)")
             model = self.trainer.train(training, "update", term, stopping)
         self.watcher.phase("evaluate", number)
         found = self.control.results(update, model, self._committed, term)

@@ -109,7 +109,7 @@ def _released(folder: RunFolder) -> Iterator[RunFolder]:
 
 @contextmanager
 def _resumable(path: Path) -> Iterator[None]:
-    """Ctrl-C in here says how to go on, wherever it struck; nothing to go on with, and it does not."""
+    """Ctrl-C in here says how to go on, if the run has begun."""
     try:
         yield
     except BaseException as error:
@@ -119,7 +119,7 @@ def _resumable(path: Path) -> Iterator[None]:
 
 
 def _mend(folder: RunFolder, stream: Stream, watcher: Watcher) -> None:
-    """What is damaged beside the updates: said, and made again where something is left to make it from."""
+    """Report damaged files outside the updates, and make them again where that is possible."""
 
     def say(text: str) -> None:
         watcher.say(text)
@@ -146,7 +146,7 @@ def _conduct(runner: Runner, *, resumed: bool) -> dict[str, Any]:
 def _validated(runner: Runner, balance: Balance) -> tuple[float, list[Candidate]]:
     """The multiple of a balanced coefficient (decision 34), tried in runs of another seed.
 
-    They rank validation facts only, and lie beside the stored bases: an interrupted choice goes on.
+    They rank validation facts only. They are kept beside the stored bases, so an interrupted choice goes on.
     """
     resources, config = runner.resources, runner.config
     folder = (resources.cache or default_cache()) / "trials" / runner.folder.manifest["config_hash"]
@@ -189,14 +189,14 @@ def _validated(runner: Runner, balance: Balance) -> tuple[float, list[Candidate]
 
 def _trial(config: Config, path: Path, runner: Runner) -> dict[str, Any]:
     """A run made aside, or what is left of one brought to its end."""
-    aside, stream = replace(runner.resources, replay=None), runner.stream
+    aside, stream = replace(runner.resources, alone=None), runner.stream
     if is_run(path) and _can_go_on(config, stream, path, runner.watcher):
         return resume(path, stream=stream, resources=aside)
     return start(config, path, stream=stream, resources=aside, force=True)
 
 
 def _can_go_on(config: Config, stream: Stream, path: Path, watcher: Watcher) -> bool:
-    """A trial lies in the cache: whatever is wrong with it costs a training, never the run."""
+    """Can a trial in the cache be continued? A damaged one is made again and never fails the run."""
     try:
         view = RunView.open(path)
         stored = view.manifest["config_hash"], _fingerprinted(view.config, stream)[1]

@@ -107,6 +107,13 @@ class Base(Section):
     init_std: Rate = 0.05
 
 
+LENGTH = frozenset({"passes", "steps", "schedule"})
+"""Of `refine`: how long an update is trained, said beforehand."""
+
+STOPPING = frozenset({"validate_steps", "patience", "tolerance"})
+"""Of `refine`: how an update stops by itself."""
+
+
 class Refine(Section):
     """Training on each update (decisions 16 to 21)."""
 
@@ -129,7 +136,7 @@ class Refine(Section):
     def _say_only_what_stops(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Runs that make all their passes keep the hash and the bytes they had before there was a choice.
         found: dict[str, Any] = dump(self)
-        unsaid = set() if self.validate_steps else {"validate_steps", "patience", "tolerance"}
+        unsaid = set() if self.validate_steps else set(STOPPING)
         unsaid |= {key for key in ("schedule", "steps") if found.get(key) is None}
         return {key: value for key, value in found.items() if key not in unsaid}
 

@@ -1,8 +1,8 @@
-"""When an update has been trained for long enough: what old answers keep and what newcomers gain, in balance.
+"""When an update has been trained for long enough: old answers and newcomers are weighed equally.
 
 The harmonic mean of H_cur and A_TN of the update, on seeded samples of validation facts: the same ones at
-every validation, so what is compared is the model. Old rows that do not move keep their counts, so only
-newcomers are ranked again for old answers.
+every validation, so only the model differs. Where old rows do not move, old candidates are counted once,
+and only newcomers are ranked again for old answers.
 """
 
 from __future__ import annotations

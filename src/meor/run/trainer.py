@@ -28,7 +28,7 @@ class Resources:
     memory: int = DEFAULT_MEMORY
     cache: Path | None = None
     checkpoint_seconds: float = 30.0
-    replay: Path | None = None  # the finished unregularised run of the pair, read instead of trained again
+    alone: Path | None = None  # the finished run of the host alone: its models are read, not trained again
 
 
 class Watcher:

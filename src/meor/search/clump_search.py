@@ -1,4 +1,4 @@
-"""The search through clumps, compiled: which rows of which clump can outrank which query at all."""
+"""The search through clumps, compiled: which rows may outrank which query."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
@@ -48,7 +48,7 @@ def _count_possible(tile, size, low, distance):
 
 @kernel
 def _lower(threshold, size, norm, width, low):
-    """Float32 bounds: what the roundings of two products and of narrowing may hide, for rows up to a norm."""
+    """Thresholds in float32, lowered by all that rounding may hide for rows up to a norm."""
     relative = 2 * (width + 8) * UNIT32 * norm
     for q in range(len(low)):
         low[q] = threshold[q] - relative * size[q] - 2.0**-100 * (1 + size[q])

@@ -24,9 +24,9 @@ from meor.search.queries import Queries
 from meor.search.screen import sizes_fit_float32
 from meor.typing import Ids
 
-DIRECTIONS: Final = 64  # rows are told apart by so many random projections
-NEARBY: Final = 0.3  # of a leader's norm: so far away is another clump
-WORTH: Final = 0.5  # of all pairs: a search that has to look at more is no faster than the plain screen
+DIRECTIONS: Final = 64  # random projections by which rows are compared
+NEARBY: Final = 0.3  # of a leader's norm: a row further away belongs to another clump
+WORTH: Final = 0.5  # of all pairs: if more must be looked at, the plain screen is as fast
 _BLOCK_ROWS: Final = 65_536
 
 
@@ -46,7 +46,7 @@ class Clumps:
 
     @classmethod
     def find(cls, row_NW: Array) -> Clumps | None:
-        """Leaders, each with the rows nearby; None where most rows would lead only themselves."""
+        """Clumps of a leader and the rows near it; None if most rows have no other row near them."""
         short = _project(row_NW)
         cell, n_cells = _nearest_pivot(short)
         order = np.argsort(cell, kind="stable")
@@ -67,7 +67,7 @@ class Clumps:
     ) -> Outrankers | None:
         """As `outrankers.outrankers`; None where rows or queries cannot be screened in float32.
 
-        `room`: entries that may be found; where they do not suffice, queries are asked half at a time.
+        `room`: entries that may be found; where they do not suffice, the queries are halved.
         """
         row = queries.row.take(queries.place, 0).astype(np.float32)
         narrow = Narrow(row, np.linalg.norm(row, axis=1) * np.float32(HAIR), offset)

@@ -1,7 +1,7 @@
 """How many candidates stand above, or tie with, each answer: the inner loop of every rank.
 
 Queries and candidates are screened in float32; pairs that float32 cannot decide are scored again by
-`exact.exact`. A backbone without a declared geometry is counted as it is written down (`_count_tiles`).
+`exact.exact`. For a backbone without a geometry all scores are computed (`_count_tiles`).
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from meor.backbone.base import Backbone, Geometry
-from meor.compiled import fast_kernel, kernel, share
+from meor.compiled import fast_kernel, kernel, kernel_part, share
 from meor.search.exact import Array, exact, is_known, tiles
 from meor.search.queries import Queries
 from meor.search.screen import LANES, TILE_CANDIDATES, TILE_QUERIES, Candidates, band
@@ -71,7 +71,7 @@ def count_range(
 def _count_tiles(
     backbone: Backbone, row: Array, queries: Queries, begin: int, tally: Ids
 ) -> NDArray[np.bool_]:
-    """Any score function, plainly."""
+    """Count by any score function: every score is computed."""
     healthy = np.ones(len(queries), np.bool_)
     for own, part, score in tiles(backbone, queries.row.take(queries.place, 0), row):
         ids = range(begin + part.start, begin + part.stop)
@@ -107,7 +107,7 @@ def _count_dot(
 
 @kernel
 def _first_known(known_start, known_end, known_id, begin):
-    """Where the known answers of each query reach the range."""
+    """The first known answer of each query that is in the range, or behind it."""
     cursor = known_start.copy()
     for q in range(known_start.shape[0]):
         while cursor[q] < known_end[q] and known_id[cursor[q]] < begin:
@@ -115,9 +115,9 @@ def _first_known(known_start, known_end, known_id, begin):
     return cursor
 
 
-@kernel
+@kernel_part
 def _judge(is_dot, query, row, threshold, answer, candidate, tally):
-    """Redo one undecided pair in float64 and tally it. False where the score is no number."""
+    """Redo one undecided pair in float64 and tally it. False if the score is not finite."""
     score = exact(is_dot, query, row)
     if score > threshold:
         tally[GREATER] += 1
@@ -136,7 +136,7 @@ def _count_unscreened(begin, end, is_dot, asked, universe, tally, healthy):
             healthy[q] &= _judge(is_dot, query, universe.row[e], asked.threshold[q], answer, e, tally[q])
 
 
-@kernel
+@kernel_part
 def _tally_lanes(score, low, high, first, query, row, threshold, answer, tally):
     """Count a few screened scores side by side; look closer only where one of them is undecided."""
     above = possible = np.int32(0)
@@ -203,7 +203,7 @@ def _measure_block(query, block, limit, distance):
     return True
 
 
-@kernel
+@kernel_part
 def _tally_block(distance, first, q, asked, universe, bounds, known_at, tally):
     """Tally one measured block of candidates first..first+LANES-1."""
     # Lanes of another range, the answer and what is known do not count.

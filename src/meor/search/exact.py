@@ -1,9 +1,9 @@
 """The score of a pair, exactly, and who does not compete.
 
 Where a geometry is declared, the score is *defined* as a float64 sum in one fixed order (`_exact_dot`,
-`_exact_distance`), so it depends on the two rows alone, never on a tile's shape. Any other backbone is asked
-in tiles of one fixed shape, padded, answers like candidates: the shape cannot make or hide a tie either
-(decision 10).
+`_exact_distance`), so it depends on the two rows alone, never on a tile's shape. Any other backbone is called
+with tiles of one fixed, padded shape, for answers and candidates alike: so the shape cannot make or hide a
+tie there either (decision 10).
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from meor.backbone.base import Backbone, Geometry, Scoring
-from meor.compiled import fast_kernel, kernel, share
+from meor.compiled import fast_part, kernel, kernel_part, share
 from meor.typing import Floats, Ids
 
 Array = NDArray[Any]
@@ -27,7 +27,7 @@ TILE_ROWS: Final = 1024  # candidates of a tile
 TILE_NUMBERS: Final = 2**21  # coordinates that a plain comparison of a tile's pairs takes
 
 
-@fast_kernel
+@fast_part
 def _exact_dot(query, row):
     total = 0.0
     for i in range(query.shape[0]):
@@ -35,7 +35,7 @@ def _exact_dot(query, row):
     return total
 
 
-@fast_kernel
+@fast_part
 def _exact_distance(query, row):
     total = 0.0
     for i in range(query.shape[0]):
@@ -43,7 +43,7 @@ def _exact_distance(query, row):
     return total
 
 
-@kernel
+@kernel_part
 def exact(is_dot, query, row):
     """The score of a pair, up to TransE's constant."""
     return _exact_dot(query, row) if is_dot else -_exact_distance(query, row)
@@ -77,9 +77,9 @@ def exact_scores(scoring: Scoring, query: Array, row: Array, column: Ids) -> Flo
 
 
 def exact_columns(scoring: Scoring, query_QW: Array, row_EW: Array, column_QK: Array) -> Floats:
-    """Scores of each query against its own list of candidates (-1: none, a score of 0).
+    """Scores of each query against its own list of candidates; an id of -1 means none and scores 0.
 
-    They are compared with nothing that is ranked, so a backbone may compare the pairs as they come.
+    No rank depends on them, so a backbone without a geometry need not use the fixed tiles.
     """
     score_QK = np.zeros(column_QK.shape)
     if isinstance(scoring, Geometry):
@@ -97,7 +97,7 @@ def exact_columns(scoring: Scoring, query_QW: Array, row_EW: Array, column_QK: A
 
 
 def tiles(backbone: Backbone, query_QW: Array, row_EW: Array) -> Iterator[tuple[slice, slice, Floats]]:
-    """The scores of all pairs: slices of queries and of rows, and their scores. The queries advance last."""
+    """The scores of all pairs: slices of queries and of rows, and their scores, by queries first."""
     n_queries, n_rows = _tile_shape(row_EW.shape[1])
     for query in range(0, len(query_QW), n_queries):
         own = slice(query, min(query + n_queries, len(query_QW)))
@@ -111,7 +111,7 @@ def _tile_shape(width: int) -> tuple[int, int]:
 
 
 def _tile(backbone: Backbone, query_QW: Array, row_EW: Array) -> Floats:
-    """[Q, E] scores, computed in the fixed shape: what is missing repeats the first row."""
+    """[Q, E] scores, computed in the fixed shape, which is filled up with copies of the first row."""
     shape = _tile_shape(row_EW.shape[1])
     query, row = (
         torch.from_numpy(np.concatenate([given, given[:1].repeat(size - len(given), 0)]))
@@ -127,7 +127,7 @@ def _tile(backbone: Backbone, query_QW: Array, row_EW: Array) -> Floats:
     return np.asarray(score[: len(query_QW), : len(row_EW)])
 
 
-@kernel
+@kernel_part
 def is_known(known_id, begin, end, candidate):
     while begin < end:
         middle = (begin + end) // 2
@@ -138,3 +138,11 @@ def is_known(known_id, begin, end, candidate):
         else:
             return True
     return False
+
+
+@kernel_part
+def first_from(known_id, known, last, candidate):
+    """The first known answer that is not below a candidate. Both ascend, so a cursor replaces a search."""
+    while known < last and known_id[known] < candidate:
+        known += 1
+    return known

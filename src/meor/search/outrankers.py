@@ -1,7 +1,6 @@
 """Which candidates score above a threshold, and by how much: what the penalty and displacement need.
 
-An entity at or below the answer adds nothing to the pressure and has no gradient (decision 29), so only
-outrankers are ever scored in float64.
+Entities at or below the answer do not matter (decision 29), so only outrankers are scored in float64.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -16,8 +15,8 @@ import numpy as np
 import torch
 
 from meor.backbone.base import Backbone, Geometry
-from meor.compiled import fast_kernel, kernel, share
-from meor.search.exact import Array, exact, is_known, tiles
+from meor.compiled import fast_kernel, kernel, kernel_part, share
+from meor.search.exact import Array, exact, first_from, tiles
 from meor.search.queries import Queries
 from meor.search.screen import LANES, Candidates, Coarse, band, coarse_products, narrow_towards
 from meor.typing import Floats, Ids
@@ -29,7 +28,7 @@ _buffer = torch.empty(0)
 
 
 class Bound(NamedTuple):
-    """Where `tile * step + over_error * error + over_norm * norm` is below `low`, nobody outranks."""
+    """A candidate with `tile * step + over_error * error + over_norm * norm < low` cannot outrank."""
 
     step: Array  # [C] float32, of the columns
     error: Array
@@ -40,7 +39,7 @@ class Bound(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a tile stands: its first query among those asked, and the entity id of its first column."""
+    """Where a tile stands: its first query, and the entity id of its first column."""
 
     query: int
     entity: int
@@ -59,7 +58,7 @@ class Room(NamedTuple):
 class Outrankers:
     """For query q the columns `column[start[q]:start[q + 1]]`, ascending, and their float64 scores.
 
-    Scores are those of `screen.exact`: inner products, or minus the L1 distance.
+    Scores are those of `exact.exact`: inner products, or minus the L1 distance.
     """
 
     start: Ids
@@ -68,7 +67,7 @@ class Outrankers:
 
     @classmethod
     def one_after_another(cls, parts: Sequence[Outrankers]) -> Outrankers:
-        """Those of consecutive queries, joined."""
+        """Join the outrankers of consecutive queries."""
         if len(parts) == 1:
             return parts[0]
         size = np.concatenate([np.zeros(0, np.int64), *(np.diff(part.start) for part in parts)])
@@ -78,7 +77,7 @@ class Outrankers:
 
     @classmethod
     def of_tiles(cls, tiles: Sequence[tuple[int, Outrankers]]) -> Outrankers:
-        """Those of the same queries in tiles of candidates, each given with its first column, in order."""
+        """Join the outrankers of the same queries in tiles, given in order with their first columns."""
         if len(tiles) == 1 and tiles[0][0] == 0:
             return tiles[0][1]
         sizes = [np.diff(found.start) for _, found in tiles]
@@ -197,7 +196,7 @@ def _collect(candidates: Candidates, queries: Queries, tile: Array, bound: Bound
     return Outrankers(start, room.column[: start[-1]], room.score[: start[-1]])
 
 
-@kernel
+@kernel_part
 def _may_outrank(score, c, bound, over_error, over_norm, low):
     return np.float32(score) * bound.step[c] + over_error * bound.error[c] + over_norm * bound.norm[c] >= low
 
@@ -222,13 +221,15 @@ def _fill(begin, end, is_dot, tile, bound, place, possible, asked, row, room):
         q, slot = place.query + line, at[line]
         query, threshold = asked.row[asked.place[q]], asked.threshold[q]
         over_error, over_norm, low = bound.over_error[q], bound.over_norm[q], bound.low[q]
+        known, last = asked.known_start[q], asked.known_end[q]
         for block in range(possible.shape[1] if at[line + 1] > slot else 0):
             if possible[line, block] == 0:
                 continue
             for c in range(block * LANES, min(block * LANES + LANES, tile.shape[1])):
                 if not _may_outrank(tile[line, c], c, bound, over_error, over_norm, low):
                     continue
-                if is_known(asked.known_id, asked.known_start[q], asked.known_end[q], c + place.entity):
+                known = first_from(asked.known_id, known, last, c + place.entity)
+                if known < last and asked.known_id[known] == c + place.entity:
                     continue
                 value = exact(is_dot, query, row[c])
                 if not value <= threshold:  # a NaN is kept, so that its owner can refuse it

@@ -40,9 +40,9 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Queries, with what screening needs of them; prepared once where the same ones come again and again."""
+    """Queries with what screening needs of them: prepared once, used as often as needed."""
 
-    row: Floats  # [X, W] float64, of which the rows `place` are asked
+    row: Floats  # [X, W] float64, of which the rows `place` are used
     place: Ids  # [Q]
     threshold: Floats  # [Q] exact score of the answer, or whatever a candidate must exceed
     answer: Ids  # [Q] entity that breaks ties: a smaller id stands before it
@@ -61,7 +61,7 @@ class Queries:
         *,
         coarse: bool = False,
     ) -> Queries:
-        """Narrow and measure query rows. Without a threshold, name it later with `asking`."""
+        """Narrow and measure query rows. A threshold that is not given yet is set with `asking`."""
         made = Candidates.prepare(scoring, row, lanes=False, coarse=coarse)
         screened = made.screened.numpy() if isinstance(made.screened, torch.Tensor) else made.screened
         place = np.arange(len(made.row))
@@ -73,7 +73,7 @@ class Queries:
         return replace(self, threshold=threshold)
 
     def counted_from(self, first: int) -> Queries:
-        """The same queries about a tile of candidates: ids count from the tile's first."""
+        """The same queries for a tile of candidates: ids then count from the first candidate of the tile."""
         if first == 0:
             return self
         known = self.known._replace(id=self.known.id - first)
@@ -93,7 +93,7 @@ class Queries:
         )
 
     def left_out(self, part: slice, ids: range) -> NDArray[np.bool_]:
-        """[Q, E] of some queries and candidates: who is known, or the answer itself, does not compete."""
+        """[Q, E] True for candidates that do not compete: known answers, and the answer itself."""
         out = np.zeros((part.stop - part.start, len(ids)), np.bool_)
         for line, q in enumerate(range(part.start, part.stop)):
             known = self.known.id[self.known.start[q] : self.known.end[q]]

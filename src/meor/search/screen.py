@@ -29,7 +29,7 @@ import numpy as np
 import torch
 
 from meor.backbone.base import Geometry, Scoring
-from meor.compiled import fast_kernel, kernel, share
+from meor.compiled import fast_kernel, kernel, kernel_part, share
 from meor.search.exact import Array
 from meor.typing import Floats
 
@@ -87,7 +87,7 @@ class Candidates:
         share(_narrow_rows, len(row), scoring is Geometry.DOT, row, narrow.numpy(), size)
         if not (screen and len(row) and sizes_fit_float32(size.max(), row.shape[1])):
             return cls(scoring, row, None, size)
-        # The tensor itself: one made anew from its array would keep every earlier one alive, a step a link.
+        # Keep this tensor: a new one made from its array at every step would keep all earlier ones alive.
         return cls(scoring, row, narrow, size)
 
 
@@ -111,7 +111,7 @@ def _narrow_rows(begin, end, is_dot, row, narrow, size):
 
 
 def sizes_fit_float32(largest: float, width: int) -> bool:
-    """No magnitude exceeds its row's norm, and the norm is at most `width` times the largest one.
+    """Do rows of this largest norm fit float32? No coordinate exceeds the norm of its row.
 
     A NaN anywhere makes the largest norm NaN, which fits nowhere.
     """
@@ -201,7 +201,7 @@ def _coarsen(begin, end, row, byte, step, error, size):
         error[e], size[e] = _round_to_bytes(narrow, step[e], byte[e])
 
 
-@kernel
+@kernel_part
 def _largest_bits(bits):
     largest = np.int32(0)
     for i in range(bits.shape[0]):
@@ -211,7 +211,7 @@ def _largest_bits(bits):
 
 @fast_kernel
 def _round_to_bytes(row, step, byte):
-    """|x - step b| and |x|, a hair more than either: what float32 sums, or narrowing x, may have lost."""
+    """|x - step b| and |x|, each a little too large: float32 may have lost something."""
     inverse = np.float32(1) / step
     lost, square = np.float32(0), np.float32(0)
     for i in range(row.shape[0]):
@@ -226,7 +226,7 @@ def _round_to_bytes(row, step, byte):
 
 @cache
 def integers_are_exact() -> bool:
-    """Does this machine multiply bytes without saturating, and fast? Tried once, with the worst of bytes."""
+    """Does this machine multiply bytes fast and without saturation? Tried once, with the largest bytes."""
     if not torch.backends.mkldnn.is_available() or "AVX512" not in torch.backends.cpu.get_cpu_capability():
         return False  # elsewhere integer products may be a plain loop
     sign = torch.tensor([1, -1, 1, 1] * 128, dtype=torch.int8)

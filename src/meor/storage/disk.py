@@ -33,7 +33,7 @@ _REASONS = {
 
 
 class Disk:
-    """The six calls that change what is on disk."""
+    """The six calls that change files."""
 
     def make_folder(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class Disk:
         source.replace(target)
 
     def remove(self, path: Path) -> None:
-        """Remove a file or a folder; nothing there is fine."""
+        """Remove a file or a folder, if it is there."""
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

@@ -39,7 +39,7 @@ _allowed: ContextVar[int] = ContextVar("allowed", default=DEFAULT_BUDGET)
 
 @contextmanager
 def byte_budget(size: int) -> Iterator[None]:
-    """No Parquet file that would unpack to more than so many bytes is read inside."""
+    """No Parquet file that would unpack to more than so many bytes is read inside the `with` block."""
     before = _allowed.set(size)
     try:
         yield
@@ -168,8 +168,8 @@ def _within_budget(
 
 
 def _group_sizes(file: pq.ParquetFile) -> list[int]:
-    """Decompressed bytes of each row group. Of the group and not of its columns: pyarrow ends the process
-    when it is asked for a column whose metadata contradict themselves."""
+    """Decompressed bytes of each row group. Not of its columns: pyarrow ends the process when the
+    metadata of a column contradict themselves."""
     groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
     return [max(group.total_byte_size, 0) for group in groups]
 

@@ -38,7 +38,7 @@ def unpack_tensors(data: bytes, path: Path) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         try:
             finite = not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
-        except RuntimeError:  # types of eight bits know no such question
+        except RuntimeError:  # eight-bit types have no such test
             finite = False
         if not finite:
             raise RunError(

@@ -74,7 +74,7 @@ def read_value(text: str, option: str) -> Any:
 
 
 def _loaded(text: str) -> Any:
-    """Numbers of base 60 (1:30) can be longer than Python prints, and so than any message can say."""
+    """Refuse numbers of base 60 (1:30) that are too long for Python to print in a message."""
     content = yaml.safe_load(text)
     left = [content]
     while left:

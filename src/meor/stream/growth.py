@@ -170,7 +170,7 @@ def _cut(ids: Facts, moment: Ids, snapshots: int, weigh: Literal["entities", "fa
     if len(steps) < snapshots:
         steps = np.unique(moment)
     if len(steps) < snapshots:
-        problem = f"the graph can grow in {len(steps)} steps at most, {snapshots} snapshots are asked for"
+        problem = f"the graph can grow in {len(steps)} steps at most, {snapshots} snapshots are wanted"
         raise StreamError(problem, remedy="Ask for fewer snapshots or give more facts")
     weighed = admitted if weigh == "entities" else moment
     step_of = np.searchsorted(steps, weighed, side="right") - 1

@@ -1,4 +1,4 @@
-"""Queries that are asked after an update, the facts they come from, and their known answers."""
+"""The queries of an update, the facts they come from, and their known answers."""
 
 from __future__ import annotations
 

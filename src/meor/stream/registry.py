@@ -2,7 +2,7 @@
 
 A registered stream is looked for as a folder of its name: in `--data-dir` alone where that is given, else in
 the folder the environment variable MEOR_DATA names, then in the cache. Nothing here touches the network;
-`fetch` does, when asked to.
+`fetch` does, and only `meor data fetch` calls it.
 """
 
 from __future__ import annotations

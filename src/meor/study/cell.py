@@ -122,13 +122,11 @@ def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
     config = task.cell.config(task.plan, weight.coefficient, weight.begins)
     if task.plan.schedule == PAIR and not task.is_free:
         config = scheduled(config, _begun(task, task.cell.host_alone), stream)
-    began, whole = time.process_time(), not is_run(task.folder)
     _bring_to_the_end(task, config, stream, say)
-    seconds = round(time.process_time() - began, 2) if whole else None
     place, given = task.folder.relative_to(task.runs).as_posix(), weight.coefficient or 0.0
     view = RunView.open(task.folder)
     made = row_of_run(task.plan, task.cell, view, stream, place=place, coefficient=given)
-    row = _kept(task, replace(made, seconds=seconds))
+    row = _kept(task, made)
     if not task.means.keep_weights and task.cell != task.cell.alone:
         drop_weights(task.folder)
     return row
@@ -145,7 +143,7 @@ def _bring_to_the_end(task: Task, config: Config, stream: Stream, say: Say) -> N
         memory=task.means.memory,
         cache=task.means.cache,
         checkpoint_seconds=task.means.checkpoint_seconds,
-        replay=None if task.is_free or task.cell == task.cell.alone else task.alone_folder,
+        alone=None if task.is_free or task.cell == task.cell.alone else task.alone_folder,
     )
     if not is_run(task.folder):
         start(config, task.folder, stream=stream, resources=resources)

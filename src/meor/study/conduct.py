@@ -15,7 +15,7 @@ from pathlib import Path
 from meor.errors import MeorError
 from meor.methods import CAP, NONE, method_label
 from meor.storage.disk import Disk, commit_file
-from meor.storage.json_file import to_json
+from meor.storage.json_file import read_json, to_json
 from meor.stream.registry import check_there
 from meor.study.cell import finished
 from meor.study.cells import (
@@ -34,29 +34,13 @@ from meor.study.execute import Executor, Serial
 from meor.study.plan import VALIDATED, Study
 from meor.study.results import Results
 from meor.study.rows import RUNS, Row, rows_file
-from meor.study.task import MARK, Means, Outcome, Task
+from meor.study.task import MARK, Means, Observer, Task
 
 RUNS_FOLDER = "runs"
 BALANCES = "balances.json"
 SELECTION = "selection.json"
 FAILURES = "failures.json"
-
-
-class Observer:
-    """What a study tells whoever watches it; the default is silence."""
-
-    def stage(self, name: str, cells: int, total: int) -> None:
-        """A stage begins, perhaps with no cell left to make.
-
-        `total` is how many cells the whole study has. Before its last stage begins, which knows the multiples
-        that were chosen and the pairs that failed, it is a guess: larger multiples may be tried.
-        """
-
-    def cell(self, outcome: Outcome) -> None:
-        """A cell has ended."""
-
-    def say(self, text: str) -> None:
-        """A remark a person should read."""
+SECONDS = "seconds.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +83,7 @@ class _Conductor:
         self.runs = (means.runs or out / RUNS_FOLDER).absolute()
         self.rows: dict[StudyCell, Row] = {}
         self.choices: tuple[Choice, ...] = ()
+        self.seconds = self._told_seconds()
         self.failures: dict[str, str] = {}
         self.consequences: dict[str, str] = {}  # failures of what needed a run that failed
 
@@ -187,6 +172,8 @@ class _Conductor:
         rows = rows_of_the_study(self.plan, self.rows, self._validated())
         balances = self._balances()
         self.results.replace({RUNS: rows_file(rows), **self._remarks(balances)})
+        # Not listed in the study's manifest: two computers give the same results, but not in the same time.
+        commit_file(Disk(), self.out / SECONDS, to_json(dict(sorted(self.seconds.items()))))
         failures = dict(sorted(self.failures.items())) | dict(sorted(self.consequences.items()))
         found = Findings(self.plan, rows, self.choices, balances, failures)
         self.keep(found)
@@ -200,9 +187,17 @@ class _Conductor:
             self.observer.cell(outcome)
             if outcome.row is not None:
                 self.rows[outcome.cell] = outcome.row
+                if not outcome.reused:
+                    self.seconds[outcome.cell.name] = round(outcome.seconds, 1)
             else:
                 self.rows.pop(outcome.cell, None)  # of an earlier call, and its run is damaged since
                 self.failures[outcome.cell.name] = outcome.failure or "no reason was given."
+
+    def _told_seconds(self) -> dict[str, float]:
+        """By cell, how long it took on the clock; of cells made before, what was written then."""
+        with suppress(MeorError, ValueError, TypeError):
+            return dict(read_json(self.out / SECONDS))
+        return {}
 
     def _task(self, cell: StudyCell) -> Task:
         return Task(self.plan, cell, self.runs, self.means)

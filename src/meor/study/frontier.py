@@ -48,7 +48,6 @@ class FrontierPoint:
     coefficient: float
     H_cur: Level
     A_TN: Level
-    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +92,7 @@ def frontier_points(rows: Sequence[Row], group: Group, name: str, curve: Curve) 
             continue
         cur, acquired = (level(key, values[key]) for key in ("H_cur", "A_TN"))
         coefficient = math.fsum(runs[pair].coefficient for pair in pairs) / len(pairs)
-        taken = [seconds for pair in pairs if (seconds := runs[pair].seconds) is not None]
-        mean = math.fsum(taken) / len(taken) if taken else None
-        yield FrontierPoint(group, name, curve.method, at, pairs, coefficient, cur, acquired, mean)
+        yield FrontierPoint(group, name, curve.method, at, pairs, coefficient, cur, acquired)
 
 
 def lines(rows: Sequence[Row], group: Group, name: str, curve: Curve) -> dict[int, Line]:

@@ -27,19 +27,16 @@ def frontier_table(plan: Study, rows: Sequence[Row], group: Group) -> Table:
                 interval = found.interval
                 ends += [found.mean, *((interval.low, interval.high) if interval else (None, None))]
             along = "host alone" if not point.at and curve.starts_alone else f"{curve.along} {point.at:g}"
-            lines.append((name, OURS, along, point.coefficient, *ends, point.seconds, len(point.pairs)))
+            lines.append((name, OURS, along, point.coefficient, *ends, len(point.pairs)))
     levels = ("H_cur", "low", "high", "A_TN", "A_TN low", "A_TN high")
-    note = (
-        "Intervals are two-sided 95 % Student t over pairs, not adjusted for their number. Seconds of "
-        "processor time per run, ranking included."
-    )
+    note = "Intervals are two-sided 95 % Student t over pairs, not adjusted for their number."
     return Table(
         f"Frontier: {group}",
         (
             *texts("Curve", "source", "at"),
             Column("coefficient", "coefficient"),
             *(Column(title, "level") for title in levels),
-            *(Column("seconds", "level", 0), PAIRS),
+            PAIRS,
         ),
         tuple(lines),
         (note,),

@@ -67,7 +67,6 @@ class Row:
     D_MCI_valid: float | None = None
     A_TN_valid: float | None = None
     A_QN_valid: float | None = None
-    seconds: float | None = None  # of processor time, ranking included
 
     def endpoint(self, name: str) -> float | None:
         value: float | None = getattr(self, name)

@@ -13,9 +13,10 @@ from meor.methods import is_penalized
 from meor.methods.comparison import sample_records
 from meor.run.config import Config
 from meor.run.layout import LOG, MODEL, update_name
-from meor.run.pair import LENGTH, UNSHARED
+from meor.run.pair import UNSHARED
 from meor.run.prepare import grown, host_of, update_of
 from meor.run.records_file import comparison_of
+from meor.run.settings import LENGTH, STOPPING
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.training.host import Update
@@ -57,7 +58,7 @@ def schedule_hash(view: RunView, stream: Stream) -> str:
     Made again by the code that trains: facts in their order, and their negatives.
     """
     config, host = view.config, host_of(view.config)
-    digest = _digest(config.refine.model_dump(mode="json", exclude={*START, *LENGTH}))
+    digest = _digest(config.refine.model_dump(mode="json", exclude={*START, *LENGTH, *STOPPING}))
     for number, passes in passes_made(view, stream).items():
         update = update_of(config, stream, number)
         training, opened = Training.begin(host, view.model(number), update), True

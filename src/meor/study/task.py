@@ -71,6 +71,23 @@ class Outcome:
     remarks: tuple[str, ...] = ()  # what was damaged and made again
 
 
+class Observer:
+    """What a study tells whoever watches it; the default is silence."""
+
+    def stage(self, name: str, cells: int, total: int) -> None:
+        """A stage begins, perhaps with no cell left to make.
+
+        `total` is how many cells the whole study has. Before its last stage begins, which knows the multiples
+        that were chosen and the pairs that failed, it is a guess: larger multiples may be tried.
+        """
+
+    def cell(self, outcome: Outcome) -> None:
+        """A cell has ended."""
+
+    def say(self, text: str) -> None:
+        """A remark a person should read."""
+
+
 def folder_of(runs: Path, cell: StudyCell) -> Path:
     """The folder of a cell: under its former name if an earlier version made it."""
     former = runs / cell.former_name

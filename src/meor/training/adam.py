@@ -38,7 +38,7 @@ def _adam_rows(  # type: ignore[no-untyped-def]
     longest,
     fixed,
 ):
-    """One Adam step in place; then rows longer than they may be are shortened (`fixed`: set to that norm).
+    """One Adam step in place. Then rows above their longest norm are scaled to it (`fixed`: all rows are).
 
     Row by row, so any division of the work gives the same bits.
     """
@@ -65,7 +65,7 @@ class Longest:
     fixed: bool = False  # rows are kept at that norm instead of below it
 
     def shorten(self, value: Tensor) -> None:
-        """The reference of what `_adam_rows` does, and what is done where there is no kernel."""
+        """What `_adam_rows` does, in torch: its reference, and used on devices other than the CPU."""
         if not len(self.norm):
             return
         norm = torch.linalg.vector_norm(value, dim=1)

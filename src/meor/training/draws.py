@@ -1,7 +1,7 @@
 """What training draws: the replay buffer and negatives, all addressed and without a score.
 
-One addressed draw holds all negatives of a pass, and row number is fact number. So the order of facts, the
-batch size and the step a run went on from change nothing, and paired methods share every negative.
+One addressed draw holds all negatives of a pass: row f belongs to fact f. So neither the order of facts, nor
+the batch size, nor a resumed run changes a negative, and the methods of a pair share them all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Buffer:
 
 
 def one_of(name: str, value: str, choices: Any) -> None:
-    """Refuse a word that is not among the choices of a Literal: it would silently mean the default."""
+    """Refuse a word that is not a choice of the Literal; without this it would silently mean the default."""
     if value not in get_args(choices):
         raise ConfigError(f"{name} is {value!r}", remedy=f"Use one of {', '.join(get_args(choices))}")
 
@@ -94,7 +94,7 @@ class Negatives:
 
 
 def draw_negatives(fact: Facts, universe: int, count: int, *address: Address) -> Negatives:
-    """`count` negatives per fact: a fair coin for the endpoint, uniform over `0..universe-1` but the true id.
+    """`count` negatives per fact: a coin chooses the endpoint; any of `0..universe-1` but the true id.
 
     Unfiltered: a negative may be another true fact. The address is ("negatives", run, update, pass);
     replay facts have one of their own, so the size of the buffer shifts nobody else's negatives.
@@ -104,7 +104,7 @@ def draw_negatives(fact: Facts, universe: int, count: int, *address: Address) ->
         return Negatives(np.empty((0, count), np.int64), np.empty((0, count), np.int8))
     if universe < 2 or ends.max() >= universe:
         raise InputError(
-            f"negatives were asked for among {universe} entities for a fact that names entity {ends.max()}",
+            f"negatives were to be drawn among {universe} entities for a fact that names entity {ends.max()}",
             remedy="Draw them from at least two entities, both endpoints of every fact among them",
         )
     # One number decides both coin and entity: uniform on 2 * (universe - 1) values, the coin in its last bit.

@@ -1,8 +1,8 @@
-"""What every continual learner is to the training loop.
+"""What a host is: the training loop sees every continual learner through this class.
 
 A host cuts an update into stages (which rows are trained, for how many passes, and whether they validate),
 a pass into batches, and gives each batch a loss. The loop does the rest: penalty, step, checkpoint, early
-stopping. A batch can be asked for by number, so a training that was stopped goes on in the middle of a pass.
+stopping. Batches have numbers, so a stopped training goes on in the middle of a pass.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Step:
 
 
 class Steps(Protocol):
-    """The steps of a pass, each made when it is asked for by number."""
+    """The steps of a pass, by number; each is made when it is needed."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Step: ...
@@ -103,9 +103,9 @@ class Steps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A part of an update's training: the rows from these on are trained, by this plan, with a fresh Adam.
+    """A part of an update's training: which rows are trained (from the first one on), by which plan.
 
-    A stage whose plan validates ends with its best rows, and the next one goes on from them.
+    Each stage has a fresh Adam. A stage that validates ends with its best rows, where the next one begins.
     """
 
     plan: Plan
@@ -162,12 +162,12 @@ class Host(ABC):
         self.entity, self.relation = entity, relation
 
     def parameters(self, entity: Embedding, relation: Embedding) -> dict[str, nn.Parameter]:
-        """What the optimizer moves, asked after `begin`: the trained rows, unless a host has others."""
+        """What the optimizer moves, once `begin` was called: the trained rows, unless a host has others."""
         return {"entity": entity.trained, "relation": relation.trained}
 
     @abstractmethod
     def steps(self, pass_number: int) -> Steps:
-        """The steps of a pass of the stage; the same ones however often it is asked."""
+        """The steps of a pass of the stage; every call gives the same ones."""
 
     def loss(self, batch: Batch) -> Tensor:
         """The host objective of a batch at the present weights (L_host of the paper)."""

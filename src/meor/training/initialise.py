@@ -115,7 +115,7 @@ def row_norms(model: Model, first_new: int) -> dict[str, float]:
 
 
 def _normal(seed: int, update: int, kind: str, count: int, width: int) -> Floats:
-    """Standard normal rows; drawn in float64 whatever the model holds, so that a cast is all that differs."""
+    """Standard normal rows. Drawn in float64, so that models of every dtype start from the same draw."""
     return generator("initialise", seed, update, kind).standard_normal((count, width))
 
 

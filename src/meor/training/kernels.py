@@ -23,14 +23,16 @@ from meor.compiled import fast_kernel, fast_part, kernel
 COMPLEX: Final = 0
 PRODUCT: Final = 1
 TRANSLATION: Final = 2
+TAIL: Final = 1.0  # floats, because numba compiles a separate copy of a function for True and for False
+HEAD: Final = -1.0
 
 
 @fast_part
-def _form_query(form, tail_side, anchor, relation, out):
+def _form_query(form, sign, anchor, relation, out):
+    """`sign` is 1.0 for tail queries and -1.0 for head queries, which use conj(r), or -r."""
     width = anchor.shape[0]
     if form == COMPLEX:
         half = width // 2
-        sign = 1.0 if tail_side else -1.0  # head queries use conj(r)
         for i in range(half):
             re, im = anchor[i], anchor[half + i]
             rel_re, rel_im = relation[i], sign * relation[half + i]
@@ -40,18 +42,16 @@ def _form_query(form, tail_side, anchor, relation, out):
         for i in range(width):
             out[i] = anchor[i] * relation[i]
     else:
-        sign = 1.0 if tail_side else -1.0
         for i in range(width):
             out[i] = anchor[i] + sign * relation[i]
 
 
 @fast_part
-def _fold_query(form, tail_side, d_query, anchor, relation, d_anchor, d_relation):
+def _fold_query(form, sign, d_query, anchor, relation, d_anchor, d_relation):
     """Add the gradient of a query row to those of its anchor and relation rows."""
     width = anchor.shape[0]
     if form == COMPLEX:
         half = width // 2
-        sign = 1.0 if tail_side else -1.0
         for i in range(half):
             d_re, d_im = d_query[i], d_query[half + i]
             re, im = anchor[i], anchor[half + i]
@@ -65,7 +65,6 @@ def _fold_query(form, tail_side, d_query, anchor, relation, d_anchor, d_relation
             d_anchor[i] += d_query[i] * relation[i]
             d_relation[i] += d_query[i] * anchor[i]
     else:
-        sign = 1.0 if tail_side else -1.0
         for i in range(width):
             d_anchor[i] += d_query[i]
             d_relation[i] += sign * d_query[i]
@@ -132,8 +131,8 @@ def sweep_facts(begin, end, form, gamma, entity, relation, fact, negative, repla
         query_tail, query_head = scratch[0, b], scratch[1, b]
         d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
         d_query_tail, d_query_head = np.zeros(width, entity.dtype), np.zeros(width, entity.dtype)
-        _form_query(form, True, entity[head], relation[rel], query_tail)
-        _form_query(form, False, entity[tail], relation[rel], query_head)
+        _form_query(form, TAIL, entity[head], relation[rel], query_tail)
+        _form_query(form, HEAD, entity[tail], relation[rel], query_head)
         score = _score(form, query_tail, entity[tail], gamma)
         total = _softplus(-score)
         weight[b, n_negatives] = -_sigmoid(-score) / n_facts
@@ -154,8 +153,8 @@ def sweep_facts(begin, end, form, gamma, entity, relation, fact, negative, repla
         d_head[:] = 0
         d_tail[:] = 0
         d_rel[:] = 0
-        _fold_query(form, True, d_query_tail, entity[head], relation[rel], d_head, d_rel)
-        _fold_query(form, False, d_query_head, entity[tail], relation[rel], d_tail, d_rel)
+        _fold_query(form, TAIL, d_query_tail, entity[head], relation[rel], d_head, d_rel)
+        _fold_query(form, HEAD, d_query_head, entity[tail], relation[rel], d_tail, d_rel)
 
 
 @kernel

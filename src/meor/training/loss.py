@@ -104,7 +104,7 @@ class _FusedLinkLoss(torch.autograd.Function):
         if context.gradients is None:
             raise RuntimeError("Backward is called a second time. Compute the loss again before it.")
         entity_gradient, relation_gradient = context.gradients
-        context.gradients = None  # the only owner hands them over; a second one would cost a copy
+        context.gradients = None  # given away without a copy
         factor = float(upstream[0])
         if factor != 1.0:
             entity_gradient, relation_gradient = entity_gradient * factor, relation_gradient * factor
@@ -126,8 +126,8 @@ _workspaces: dict[str, _Workspace] = {}
 def _workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any]) -> _Workspace:
     """Contiguous views of flat buffers that only grow.
 
-    Contiguous whatever came before: numba compiles a strided array to other code, whose sums have other
-    last bits, and a batch must not depend on the sizes of earlier ones.
+    They are always contiguous. For a strided array numba compiles other code, whose sums have other last
+    bits, and the result of a batch must not depend on the sizes of earlier batches.
     """
     need = 5 * n_facts * width, n_facts * (n_negatives + 1), n_facts
     held = _workspaces.get(dtype.str)
@@ -151,7 +151,7 @@ def _fused_link_loss(
 ) -> float:
     """Loss of a batch (decision 13); fills the gradients of the last rows of each table.
 
-    A gradient's rows belong to the last rows of its table: those before are frozen.
+    Earlier rows are frozen and have no gradient.
     """
     fact, negative, replaced = np.ascontiguousarray(batch.fact), batch.negative, batch.replaced
     n_facts, n_negatives = negative.shape

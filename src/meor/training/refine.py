@@ -24,6 +24,9 @@ from meor.typing import Ids
 
 __all__ = ["Cursor", "PenaltyTerm", "Training", "no_penalty", "refine"]
 
+UNJUDGED_STEPS = 300
+"""Steps of an update that was to stop by itself, where there are no validation facts to stop it by."""
+
 OnStep = Callable[[Training, float], None]
 OnPass = Callable[[Training, float | None], None]
 Validate = Callable[[Model], float]
@@ -32,7 +35,7 @@ Validate = Callable[[Model], float]
 class PenaltyTerm(Protocol):
     """What is added to the host objective: a scalar over the given facts of the replay buffer.
 
-    One that nothing activates returns a 0 without a graph: then every gradient has the bits of replay.
+    Where nothing is active it returns a 0 without a graph: gradients then have the bits of the host alone.
     """
 
     def __call__(self, entity: Embedding, relation: Embedding, replay: Ids, /) -> Tensor | float: ...
@@ -54,8 +57,8 @@ def refine(
     """Train all stages to their end, from wherever the cursor stands, and return the final model.
 
     `on_step(training, loss)` comes after each step and `on_pass(training, mrr)` after each pass; either
-    may save. With `validate`, its MRR decides about stopping as often as a stage's plan says, and the best
-    weights are the final ones.
+    may save. `validate` gives an MRR as often as the plan of a stage says; training stops when it no longer
+    improves, and the best weights become the final ones.
     """
     term = penalty if penalty is not None and coefficient else no_penalty
 
@@ -78,8 +81,9 @@ def _train_stage(
     on_pass: OnPass | None,
 ) -> None:
     host, adam, cursor, plan = training.host, training.adam, training.cursor, training.host.stage.plan
+    passes = _passes(plan, len(training.update.train), judged=validate is not None)
 
-    while not (cursor.stopped or cursor.pass_number >= plan.passes or training.trains_nothing):
+    while not (cursor.stopped or cursor.pass_number >= passes or training.trains_nothing):
         steps = host.steps(cursor.pass_number)
 
         while cursor.batch < len(steps):
@@ -104,6 +108,13 @@ def _train_stage(
             on_pass(training, mrr)
 
 
+def _passes(plan: Plan, facts: int, *, judged: bool) -> int:
+    """The most passes of a stage: few where it was to stop by itself and nothing can judge it."""
+    if judged or not plan.validate_steps:
+        return plan.passes
+    return min(plan.passes, plan.passes_for(UNJUDGED_STEPS, facts))
+
+
 def _finite(loss: Tensor, cursor: Cursor, batches: int) -> float:
     value = loss.item()
     if not math.isfinite(value):
@@ -116,7 +127,7 @@ def _finite(loss: Tensor, cursor: Cursor, batches: int) -> float:
 
 
 def _validation_is_due(passes_done: int, steps_per_pass: int, plan: Plan) -> bool:
-    """After so many passes or steps, and at the last pass, whose weights would else never be judged."""
+    """Every so many passes or steps, and after the last pass: otherwise its weights would never be judged."""
     if not (plan.validate_every or plan.validate_steps):
         return False
     if plan.validate_every:
