@@ -119,7 +119,7 @@ def input_hash(view: RunView, stream: Stream) -> str:
     order and their negatives.
     """
     config = view.config
-    shared = config.model_dump(mode="json", exclude={*UNSHARED, "stream", "data_dir", "base_model"})
+    shared = config.model_dump(mode="json", exclude={*UNSHARED, "dial", "stream", "data_dir", "base_model"})
     digest = hashlib.sha256(json.dumps(shared, sort_keys=True, allow_nan=False).encode())
     digest.update(stream.content_hash().encode())
     digest.update(view.manifest["sha256"][f"{update_name(0)}/{MODEL}"].encode())
