@@ -85,7 +85,7 @@ def test_sides_samples_and_a_tight_budget_change_no_rank() -> None:
 
 
 def test_at_scale_one_a_tie_is_decided_by_id_and_elsewhere_it_is_none() -> None:
-    """Equal rows: a newcomer ties with an old answer, and stands after it; any larger scale puts it before."""
+    """Equal rows: a newcomer ties with an old answer and stands after it; a larger scale puts it before."""
     rows = torch.ones(4, 1, dtype=torch.float64)
     stream = oracle.build_stream(
         "pair",

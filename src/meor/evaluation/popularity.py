@@ -1,0 +1,88 @@
+"""The popularity baseline: candidates ranked by how often they have been the answer, without any model.
+
+For a query about relation r and a missing side, candidates stand in the order of their degree in that role:
+how often they are the answer of r on that side in cumulative train through the update; then how often on
+that side in all relations; then by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from meor.evaluation.endpoints import Endpoint, Undefined, cell_keys, endpoints
+from meor.evaluation.rank import Ranks, universes_of
+from meor.stream.occurrence import ALL, AnswerIndex, EvaluationFilter, Occurrences, occurrences
+from meor.stream.snapshot import Stream
+from meor.typing import SIDES, SPLITS, Facts, Ids, Side, Split
+
+
+def rank_by_popularity(
+    stream: Stream,
+    update: int,
+    *,
+    split: Split | str = Split.TEST,
+    sides: Sequence[Side | str] | str = SIDES,
+    filter_splits: Iterable[Split] = SPLITS,
+    sample: int = ALL,
+) -> tuple[Ranks, ...]:
+    """As `rank_update`, one `Ranks` per side, with degrees in place of scores."""
+    known = EvaluationFilter.through(stream, update, tuple(filter_splits))
+    seen = stream.prefix(update, [Split.TRAIN])
+    universes = universes_of(stream, update)
+    found = []
+    for side in Side.each(sides):
+        asked = occurrences(stream, update, side, split, sample=sample)
+        old, cur = np.zeros((2, len(asked)), np.int64)
+        for relation in np.unique(asked.relation):
+            chosen = np.flatnonzero(asked.relation == relation)
+            order = _most_popular_first(seen, int(relation), side, universes[1])
+            old[chosen], cur[chosen] = (
+                _ranks(order, asked.select(chosen), known.on(side), universe) for universe in universes
+            )
+        old[asked.answer >= universes[0]] = 0
+        found.append(Ranks(asked, old, cur))
+    return tuple(found)
+
+
+def popularity_endpoints(
+    stream: Stream,
+    *,
+    split: Split | str = Split.TEST,
+    sides: Sequence[Side | str] | str = SIDES,
+    updates: Iterable[int] | None = None,
+    filter_splits: Iterable[Split] = SPLITS,
+    sample: int = ALL,
+) -> dict[str, Endpoint | Undefined]:
+    """The endpoints of the baseline over all updates, or the given ones."""
+    chosen, filters = sorted(stream.updates if updates is None else updates), tuple(filter_splits)
+    ranks = [
+        each
+        for update in chosen
+        for each in rank_by_popularity(
+            stream, update, split=split, sides=sides, filter_splits=filters, sample=sample
+        )
+    ]
+    return endpoints(ranks, cells=cell_keys(chosen, Side.each(sides)))
+
+
+def _most_popular_first(seen: Facts, relation: int, side: Side, n_cur: int) -> Ids:
+    """The ids of E_u, those with the highest degree in the role of the query first."""
+    answer = seen[:, side.answer_column]
+    anywhere = np.bincount(answer, minlength=n_cur)
+    here = np.bincount(answer[seen[:, 1] == relation], minlength=n_cur)
+    return np.lexsort((np.arange(n_cur), -anywhere, -here))
+
+
+def _ranks(order: Ids, asked: Occurrences, known: AnswerIndex, universe: int) -> Ids:
+    """Ranks among the first `universe` entities; without meaning where the answer is none of them."""
+    inside = order < universe
+    place = np.empty(len(order), np.int64)
+    place[order] = inside.cumsum() - inside  # how many of the universe stand before
+    begin, end = known.bounds(asked.anchor, asked.relation)
+    query = np.repeat(np.arange(len(asked)), end - begin)
+    first = np.repeat(begin - (end - begin).cumsum() + (end - begin), end - begin)
+    other = known.answer[first + np.arange(len(query))]  # the known answers of each query
+    removed = (other < universe) & (place[other] < place[asked.answer][query])
+    return np.asarray(1 + place[asked.answer] - np.bincount(query[removed], minlength=len(asked)))
