@@ -35,9 +35,10 @@ def rank_by_popularity(
     for side in Side.each(sides):
         asked = occurrences(stream, update, side, split, sample=sample)
         old, cur = np.zeros((2, len(asked)), np.int64)
+        popular = _Popular(seen, side, universes[1])
         for relation in np.unique(asked.relation):
             chosen = np.flatnonzero(asked.relation == relation)
-            order = _most_popular_first(seen, int(relation), side, universes[1])
+            order = popular.first(int(relation))
             old[chosen], cur[chosen] = (
                 _ranks(order, asked.select(chosen), known.on(side), universe) for universe in universes
             )
@@ -67,12 +68,25 @@ def popularity_endpoints(
     return endpoints(ranks, cells=cell_keys(chosen, Side.each(sides)))
 
 
-def _most_popular_first(seen: Facts, relation: int, side: Side, n_cur: int) -> Ids:
-    """The ids of E_u, those with the highest degree in the role of the query first."""
-    answer = seen[:, side.answer_column]
-    anywhere = np.bincount(answer, minlength=n_cur)
-    here = np.bincount(answer[seen[:, 1] == relation], minlength=n_cur)
-    return np.lexsort((np.arange(n_cur), -anywhere, -here))
+class _Popular:
+    """The entities of E_u by their degree on one side."""
+
+    def __init__(self, seen: Facts, side: Side, n_cur: int) -> None:
+        by_relation = seen[np.argsort(seen[:, 1], kind="stable")]
+        self._relation, self._answer = by_relation[:, 1], by_relation[:, side.answer_column]
+        anywhere = np.bincount(self._answer, minlength=n_cur)
+        self._order = np.lexsort((np.arange(n_cur), -anywhere))
+        self._place = np.empty(n_cur, np.int64)
+        self._place[self._order] = np.arange(n_cur)
+
+    def first(self, relation: int) -> Ids:
+        """The ids of E_u, most popular first: those that answer the relation, then all others."""
+        begin, end = np.searchsorted(self._relation, (relation, relation + 1))
+        answer, here = np.unique(self._answer[begin:end], return_counts=True)
+        leading = answer[np.lexsort((self._place[answer], -here))]
+        others = np.ones(len(self._order), np.bool_)
+        others[answer] = False
+        return np.concatenate([leading, self._order[others[self._order]]])
 
 
 def _ranks(order: Ids, asked: Occurrences, known: AnswerIndex, universe: int) -> Ids:
