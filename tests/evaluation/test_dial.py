@@ -19,6 +19,7 @@ from meor.evaluation.dial import (
     spread,
 )
 from meor.evaluation.rank import Rules, rank_update
+from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, Split
 
@@ -149,3 +150,16 @@ def test_a_budget_that_cannot_hold_the_curve_is_refused_before_anything_is_ranke
     assert require_room(stream, [1, 2], 50, Asking()) < Asking().memory
     with pytest.raises(MemoryBudgetError, match="fewer --scales"):
         require_room(stream, [1, 2], 50, Asking(memory=10_000))
+
+
+def test_on_the_world_five_scales_equal_fresh_evaluations() -> None:
+    stream = open_stream("world")
+    model, n_base = random_model("complex", stream, dim=16), stream.entity_counts[0]
+    scales = spread()[[3, 14, 25, 33, 48]]
+    for update in (1, 3):
+        found = dial_update(stream, model, update, scales)
+        for point, scale in enumerate(scales):
+            fresh = rank_update(stream, scaled(model, n_base, scale), update, split=Split.VALID)
+            for ours, theirs in zip(found, fresh, strict=True):
+                assert ours.at(point).cur.tolist() == theirs.cur.tolist()
+                assert ours.at(point).old.tolist() == theirs.old.tolist()

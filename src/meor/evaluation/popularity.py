@@ -39,9 +39,7 @@ def rank_by_popularity(
         for relation in np.unique(asked.relation):
             chosen = np.flatnonzero(asked.relation == relation)
             order = popular.first(int(relation))
-            old[chosen], cur[chosen] = (
-                _ranks(order, asked.select(chosen), known.on(side), universe) for universe in universes
-            )
+            old[chosen], cur[chosen] = _ranks(order, asked.select(chosen), known.on(side), universes)
         old[asked.answer >= universes[0]] = 0
         found.append(Ranks(asked, old, cur))
     return tuple(found)
@@ -89,14 +87,20 @@ class _Popular:
         return np.concatenate([leading, self._order[others[self._order]]])
 
 
-def _ranks(order: Ids, asked: Occurrences, known: AnswerIndex, universe: int) -> Ids:
-    """Ranks among the first `universe` entities; without meaning where the answer is none of them."""
-    inside = order < universe
-    place = np.empty(len(order), np.int64)
-    place[order] = inside.cumsum() - inside  # how many of the universe stand before
+def _ranks(order: Ids, asked: Occurrences, known: AnswerIndex, universes: tuple[int, int]) -> list[Ids]:
+    """Ranks among the first entities, as many as each universe holds; of no meaning for answers beyond it."""
     begin, end = known.bounds(asked.anchor, asked.relation)
-    query = np.repeat(np.arange(len(asked)), end - begin)
-    first = np.repeat(begin - (end - begin).cumsum() + (end - begin), end - begin)
-    other = known.answer[first + np.arange(len(query))]  # the known answers of each query
-    removed = (other < universe) & (place[other] < place[asked.answer][query])
-    return np.asarray(1 + place[asked.answer] - np.bincount(query[removed], minlength=len(asked)))
+    size = end - begin
+    query = np.repeat(np.arange(len(asked)), size)
+    other = known.answer[np.repeat(end - size.cumsum(), size) + np.arange(len(query))]  # known answers
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    ahead = place[other] < place[asked.answer][query]
+    query, other = query[ahead], other[ahead]
+    found = []
+    for universe in universes:
+        inside = order < universe
+        place[order] = inside.cumsum() - inside  # how many of the universe stand before
+        removed = np.bincount(query[other < universe], minlength=len(asked))
+        found.append(1 + place[asked.answer] - removed)
+    return found

@@ -14,10 +14,13 @@ from meor.run.dial import Dial
 HEIGHT, GAP = 330.0, 30.0
 TONES = {"H_cur": 2, "H_old": 0, "A_TN": 1, "A_QN": 4}
 """Number of an endpoint's colour and shape: blue for old facts, orange for newcomers."""
-LABELLED = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
+LABELLED = (1.0, 0.5, 2.0, 0.7, 1.4, 0.8, 1.2, 0.9, 1.1)
+"""Scales that are named along a curve, the most important first."""
+ROOM = 30.0  # between two of these names
 
 Corner = tuple[float, float]
 Series = list[tuple[float, float]]  # (scale, value)
+Placed = list[tuple[float, float, float]]  # (scale, x, y) of points on the canvas
 
 
 def dial_figure(dial: Dial, title: str) -> Figure:
@@ -77,11 +80,23 @@ def _trade(canvas: Canvas, dial: Dial, corner: Corner, width: float) -> None:
     canvas.text(left, top + 12, "H_cur and A_QN ↑", "muted")
     canvas.text((x.start + x.end) / 2, top + HEIGHT - 8, "A_TN →", "muted", "middle")
     for name, points in curves.items():
-        tone = TONES[name]
-        _curve(canvas, [(scale, x(at), y(value)) for scale, at, value in points], tone)
-        for scale, at, value in points:
-            if any(math.isclose(scale, wanted) for wanted in LABELLED) and name == "H_cur":
-                canvas.text(x(at) + 6, y(value) - 5, f"{scale:g}", f"tiny ink-m{tone}")
+        if not points:
+            continue
+        placed = [(scale, x(at), y(value)) for scale, at, value in points]
+        _curve(canvas, placed, TONES[name])
+        if name == "H_cur":
+            _name_scales(canvas, placed, TONES[name])
+
+
+def _name_scales(canvas: Canvas, points: Placed, tone: int) -> None:
+    """The scale beside some points, as far as there is room."""
+    named: list[tuple[float, float]] = []
+    for wanted in LABELLED:
+        scale, at, value = min(points, key=lambda point: abs(math.log(point[0] / wanted)))
+        near = any(math.hypot(at - x, value - y) < ROOM for x, y in named)
+        if not near and abs(math.log(scale / wanted)) < 0.05:
+            named.append((at, value))
+            canvas.text(at + 6, value - 6, f"{scale:.2g}", f"tiny ink-m{tone}")
 
 
 def _over_scale(canvas: Canvas, dial: Dial, corner: Corner, width: float) -> None:
@@ -102,7 +117,7 @@ def _over_scale(canvas: Canvas, dial: Dial, corner: Corner, width: float) -> Non
         _curve(canvas, [(scale, x(math.log2(scale)), y(value)) for scale, value in series], TONES[name])
 
 
-def _curve(canvas: Canvas, points: list[tuple[float, float, float]], tone: int) -> None:
+def _curve(canvas: Canvas, points: Placed, tone: int) -> None:
     canvas.path([(at, value) for _, at, value in points], f"curve m{tone}")
     for scale, at, value in points:
         if scale == 1.0:
