@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import admission, cost, evaluation, foreign_audit, penalty, start, training
+from benchmarks import admission, cost, dial, evaluation, foreign_audit, penalty, start, training
 from meor.errors import MeorError
 from meor.stream.registry import open_stream
 
@@ -37,6 +37,8 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
         "penalty": lambda: penalty.refinement_pass(entity),
         "admission": admission.against_size,
         "cost": cost.against_sizes,
+        "dial": lambda: dial.against_evaluation(entity),
+        "cap": lambda: dial.cap_in_a_step(entity),
         "foreign_audit": foreign_audit.peak_memory,
         "start": start.against_torch,
     }

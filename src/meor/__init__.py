@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from meor.methods.registry import Variant as Variant
     from meor.methods.registry import register as register
     from meor.run.config import Config as Config
+    from meor.run.dial import dial as dial
     from meor.run.session import resume as resume
     from meor.run.session import start as start
     from meor.run.view import RunView as RunView
@@ -91,6 +92,7 @@ _HOME = {
     # whole runs
     "Config": "meor.run.config",
     "RunView": "meor.run.view",
+    "dial": "meor.run.dial",
     "start": "meor.run.session",
     "resume": "meor.run.session",
     "MeorError": "meor.errors",

@@ -101,6 +101,12 @@ def cases(at: Places) -> dict[str, list[tuple[int, Words]]]:
             (0, ("inspect", at.run, "--records", "12", "--json")),
             (2, ("inspect", absent)),
         ],
+        "dial": [
+            (0, ("dial", at.run, "--scales", ".5,1,2")),
+            (0, ("dial", at.run, "--keep", "2", "--out", at.outputs / component("dialled"))),
+            (2, ("dial", absent)),
+            (2, ("dial", at.run, "--scales", component())),
+        ],
         "study": [
             (0, ("study", at.plan, "--out", at.study, "--executor", "serial", "--holm", *cache)),
             (2, ("study", absent)),

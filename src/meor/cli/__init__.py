@@ -39,6 +39,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "audit": ("meor.cli.audit", "Which old answers lost rank to newcomers, and to whom?"),
     "run": ("meor.cli.run", "Train a base, refine it through every update and evaluate."),
     "resume": ("meor.cli.resume", "Go on with a run that was stopped."),
+    "dial": ("meor.cli.dial", "Newcomers' rows times a scale: the curve, a run at a point."),
     "study": ("meor.cli.study", "Paired runs, their effects and the paper's tables."),
     "inspect": ("meor.cli.inspect", "Show what a run holds and what its penalty did."),
     "report": ("meor.cli.report", "One HTML file that shows what a run or a study found."),

@@ -18,6 +18,7 @@ import numpy as np
 
 from meor.errors import EmptyCellError, NonFiniteError
 from meor.evaluation.rank import RankArray, Ranks
+from meor.evaluation.reciprocal import sum_of_reciprocals
 from meor.typing import SIDES, Role, Side
 
 MRR, HITS = "mrr", (1, 3, 10)
@@ -36,6 +37,7 @@ QUANTITIES: dict[str, tuple[Role, str]] = {
 ENDPOINTS = ("H_cur", "H_old", DISPLACEMENT, "A_TN", "A_QN", "settled_cur", "settled_old")
 
 CellKey = tuple[int, Side]
+Ranked = Mapping[CellKey, Ranks]
 Cells = Sequence[tuple[int, Side | str]]  # declared cells; a side may be given by its name
 Content = Mapping[str, Any]  # an endpoint as endpoints.json holds it
 
@@ -114,7 +116,7 @@ def measure(rank: RankArray, metric: str = MRR) -> float:
     if not np.isfinite(rank).all() or rank.min() < 1:
         raise NonFiniteError(f"{metric} needs ranks of 1 and more, but one is {rank.min()}.")
     if metric == MRR:
-        return math.fsum((1.0 / rank).tolist()) / len(rank)
+        return sum_of_reciprocals(rank) / len(rank)
     return float(np.count_nonzero(rank <= hits_depth(metric))) / len(rank)
 
 
@@ -133,10 +135,12 @@ def endpoint(name: str, ranks: Iterable[Ranks], *, cells: Cells | None = None, m
     return found
 
 
-def endpoints(ranks: Iterable[Ranks], *, cells: Cells | None = None) -> dict[str, Endpoint | Undefined]:
+def endpoints(
+    ranks: Iterable[Ranks], *, cells: Cells | None = None, metrics: Sequence[str] = METRICS
+) -> dict[str, Endpoint | Undefined]:
     """Every endpoint, MRR and Hits@k; one that is undefined says why instead of raising."""
     ranked = _by_cell(ranks, cells)
-    return {key(name, metric): _endpoint(name, *ranked, metric) for metric in METRICS for name in ENDPOINTS}
+    return {key(name, metric): _endpoint(name, *ranked, metric) for metric in metrics for name in ENDPOINTS}
 
 
 def to_json(by_split: Mapping[str, Mapping[str, Endpoint | Undefined]]) -> dict[str, Any]:
@@ -158,9 +162,7 @@ def _by_cell(ranks: Iterable[Ranks], cells: Cells | None) -> tuple[dict[CellKey,
     return ranked, tuple(ranked if cells is None else ((update, Side.of(side)) for update, side in cells))
 
 
-def _endpoint(
-    name: str, ranked: Mapping[CellKey, Ranks], cells: tuple[CellKey, ...], metric: str
-) -> Endpoint | Undefined:
+def _endpoint(name: str, ranked: Ranked, cells: tuple[CellKey, ...], metric: str) -> Endpoint | Undefined:
     if name == DISPLACEMENT:
         return _displacement(ranked, cells, metric)
     named = key(name, metric)
@@ -178,9 +180,7 @@ def _endpoint(
     return Endpoint(named, math.fsum(cell.value for cell in built) / len(built), tuple(built))
 
 
-def _displacement(
-    ranked: Mapping[CellKey, Ranks], cells: tuple[CellKey, ...], metric: str
-) -> Endpoint | Undefined:
+def _displacement(ranked: Ranked, cells: tuple[CellKey, ...], metric: str) -> Endpoint | Undefined:
     """D_MCI = H_old - H_cur (Eq. dmci), so that the three always add up."""
     old, cur = (_endpoint(name, ranked, cells, metric) for name in ("H_old", "H_cur"))
     named = key(DISPLACEMENT, metric)

@@ -7,7 +7,7 @@ where the candidates stand relative to the answer (`tally`), and `plain_rank` sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -212,14 +212,10 @@ def rank_update_incrementally(
         )
     known = EvaluationFilter.through(stream, update, rules.filter_splits)
     n_old, n_cur = universes_of(stream, update)
-    now = stream.snapshots[update].facts(rules.filter_splits)
-    settled = now[(now[:, 0] < n_old) & (now[:, 2] < n_old)]
-    fresh = EvaluationFilter.from_facts(settled, len(stream.relations))
     found: list[Ranks] = []
     for last in previous:
         asked = occurrences(stream, update, last.occurrences.side, split, sample=sample)
-        start, end = fresh.on(asked.side).bounds(asked.anchor, asked.relation)
-        carried = (asked.role == Role.HISTORICAL) & (start == end)
+        carried = carried_over(stream, asked, rules.filter_splits)
         (newcomers,) = tally(model, asked.select(carried), known, ((n_old, n_cur),), n_cur, memory)
         anew = rank(model, asked.select(~carried), known, (n_old, n_cur), memory=memory)
         ranks = Ranks(asked, np.zeros(len(asked), np.int64), np.zeros(len(asked), np.int64))
@@ -229,6 +225,16 @@ def rank_update_incrementally(
         ranks.cur[carried] = ranks.old[carried] + newcomers @ np.array(_AHEAD[Ties.ID])
         found.append(ranks)
     return tuple(found)
+
+
+def carried_over(stream: Stream, asked: Occurrences, filter_splits: Iterable[Split]) -> NDArray[np.bool_]:
+    """[Q] queries that were asked at the update before, and whose old candidates are the same as there."""
+    n_old, _ = universes_of(stream, asked.update)
+    now = stream.snapshots[asked.update].facts(filter_splits)
+    settled = now[(now[:, 0] < n_old) & (now[:, 2] < n_old)]
+    fresh = EvaluationFilter.from_facts(settled, len(stream.relations)).on(asked.side)
+    start, end = fresh.bounds(asked.anchor, asked.relation)
+    return np.asarray((asked.role == Role.HISTORICAL) & (start == end))
 
 
 def universes_of(stream: Stream, update: int) -> tuple[int, int]:

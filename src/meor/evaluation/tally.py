@@ -85,25 +85,55 @@ def tally(
     screen: bool = True,
 ) -> list[NDArray[np.int64]]:
     """[Q, 3] tallies for each candidate range."""
+    tallies = [np.zeros((len(asked), 3), np.int64) for _ in ranges]
+    for tile in tiles_of(model, asked, known, ranges, n_cur, memory, screen):
+        for found, (low, high) in zip(tallies, ranges, strict=True):
+            more, healthy = count_range(tile.candidates, tile.queries, *tile.inside(low, high))
+            found[tile.part] += more
+            tile.require_finite(healthy)
+    return tallies
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A block of queries and a tile of candidates; ids count from the tile's first."""
+
+    part: slice  # of the queries that were asked
+    asked: Occurrences
+    queries: Queries
+    candidates: Candidates
+    begin: int
+
+    def inside(self, low: int, high: int) -> tuple[int, int]:
+        """What the tile holds of the candidates low..high-1."""
+        return max(low - self.begin, 0), min(high - self.begin, len(self.candidates.row))
+
+    def require_finite(self, healthy: NDArray[np.bool_] | None) -> None:
+        if healthy is not None:
+            _require_finite(healthy, self.asked)
+
+
+def tiles_of(
+    model: Model,
+    asked: Occurrences,
+    known: EvaluationFilter,
+    ranges: Sequence[tuple[int, int]],
+    n_cur: int,
+    memory: int,
+    screen: bool = True,
+) -> Iterator[Tile]:
+    """Every query meets every candidate of the ranges once, within the budget."""
     widened = model.entity.dtype is not torch.float64
     plan = RankingPlan.within(memory, n_cur, model.entity.shape[1], widened=widened)
     _require_finite_rows(model, n_cur, asked)
-    tallies = [np.zeros((len(asked), 3), np.int64) for _ in ranges]
-    whole = list(_tiles(model, ranges, n_cur, plan.rows, screen)) if plan.rows >= n_cur else None
+    whole = list(_prepared(model, ranges, n_cur, plan.rows, screen)) if plan.rows >= n_cur else None
     for first in range(0, len(asked), plan.queries):
         part = slice(first, first + plan.queries)
         some = asked.select(np.arange(first, min(first + plan.queries, len(asked))))
         queries = queries_of(model, some, known)
         _require_finite(np.isfinite(queries.threshold), some)
-        for begin, candidates in whole or _tiles(model, ranges, n_cur, plan.rows, screen):
-            here = queries.counted_from(begin)
-            for found, (low, high) in zip(tallies, ranges, strict=True):
-                inside = max(low - begin, 0), min(high - begin, len(candidates.row))
-                more, healthy = count_range(candidates, here, *inside)
-                found[part] += more
-                if healthy is not None:
-                    _require_finite(healthy, some)
-    return tallies
+        for begin, candidates in whole or _prepared(model, ranges, n_cur, plan.rows, screen):
+            yield Tile(part, some, queries.counted_from(begin), candidates, begin)
 
 
 def wide_rows(model: Model, ids: slice | Ids) -> Floats:
@@ -130,7 +160,7 @@ def tile_slices(model: Model, begin: int, end: int) -> Iterator[slice]:
         yield slice(first, min(first + max(size, 1), end))
 
 
-def _tiles(
+def _prepared(
     model: Model, ranges: Sequence[tuple[int, int]], n_cur: int, size: int, screen: bool
 ) -> Iterator[tuple[int, Candidates]]:
     """The first id and the prepared rows of each tile that a range reaches into."""

@@ -37,6 +37,7 @@ from meor.run.settings import (
     Method,
     PenaltySettings,
     Positive,
+    Rate,
     Refine,
     Section,
     Weight,
@@ -73,6 +74,7 @@ class Config(Section):
     penalty: PenaltySettings = PenaltySettings()
     cap: Cap = Cap()
     evaluation: Evaluation = Evaluation()
+    dial: Rate | None = None  # what `meor dial --keep` multiplied newcomers' rows with, after training
 
     def __init__(self, **settings: Any) -> None:
         # Spelled out because the type checker cannot see that a preset fills `refine`.
@@ -95,11 +97,13 @@ class Config(Section):
         return filled
 
     @model_serializer(mode="wrap")
-    def _say_only_what_is_capped(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Runs without a cap keep the hash and the bytes they had before there was one.
+    def _say_only_what_is_asked_for(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Runs without a cap or a dial keep the hash and the bytes they had before there was one.
         found: dict[str, Any] = dump(self)
         if not METHODS[self.method].capped:
             found.pop("cap", None)
+        if self.dial is None:
+            found.pop("dial", None)
         return found
 
     @classmethod

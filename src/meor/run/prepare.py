@@ -150,6 +150,11 @@ def check(config: Config, stream: Stream, memory: int) -> None:
             f"{config.method} caps norms, and under {config.backbone} a longer row does not score higher",
             remedy="Choose a backbone that scores by inner product, or a method without cap",
         )
+    if config.dial is not None:
+        raise ConfigError(
+            "dial is no setting of a training: it says what a run was scaled by afterwards",
+            remedy="Leave it out, and dial the finished run with `meor dial`",
+        )
     _try_memory(config, stream, memory)
 
 

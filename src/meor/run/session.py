@@ -86,6 +86,11 @@ def resume(
         if view.complete and intact:
             folder.tidy()
             return view.endpoints()
+        if view.config.dial is not None:
+            raise RunError(
+                f"{path} holds a dialled run that is unfinished or damaged, and there is nothing to train. "
+                f"Make it again with `meor dial RUN --keep {view.config.dial:g} --out {path} --force`."
+            )
         folder.verified.update(view.files.verified)
         stream = stream or view.stream(data_dir)
         config, config_hash = _fingerprinted(view.config, stream)

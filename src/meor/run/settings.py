@@ -132,6 +132,14 @@ class Refine(Section):
     schedule: tuple[Positive, ...] | None = None  # passes of updates 1, 2, ... instead of `passes`
     steps: Positive | None = None  # of each update, in whole passes, instead of `passes`
 
+    @model_validator(mode="before")
+    @classmethod
+    def _patient_only_where_it_stops(cls, given: Any) -> Any:
+        # Settings without effect are neither kept nor written, so what is read back equals what was written.
+        if isinstance(given, dict) and not given.get("validate_steps"):
+            return {key: value for key, value in given.items() if key not in STOPPING - {"validate_steps"}}
+        return given
+
     @model_serializer(mode="wrap")
     def _say_only_what_stops(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Runs that make all their passes keep the hash and the bytes they had before there was a choice.

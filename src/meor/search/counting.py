@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from meor.backbone.base import Backbone, Geometry
 from meor.compiled import fast_kernel, kernel, kernel_part, share
+from meor.search.dot_tiles import DotTiles, leave_out
 from meor.search.exact import Array, exact, is_known, tiles
 from meor.search.queries import Queries
-from meor.search.screen import LANES, TILE_CANDIDATES, TILE_QUERIES, Candidates, band
+from meor.search.screen import LANES, Candidates, band
 from meor.typing import Ids
 
 GREATER, TIED_BEFORE, TIED_AFTER = 0, 1, 2
@@ -88,31 +88,10 @@ def _count_tiles(
 def _count_dot(
     candidates: Candidates, queries: Queries, universe: Universe, bounds: Band, tally: Ids
 ) -> None:
-    screened = candidates.screened
-    assert isinstance(screened, torch.Tensor)  # noqa: S101  (what `prepare` made for DOT)
-    narrow = torch.from_numpy(queries.screened)
-    begin, end = universe.begin, universe.end
-    buffer = torch.empty(min(TILE_QUERIES, len(queries)) * min(TILE_CANDIDATES, end - begin))
-    cursor = _first_known(queries.known.start, queries.known.end, queries.known.id, begin)
-    for query in range(0, len(queries), TILE_QUERIES):
-        part = slice(query, min(query + TILE_QUERIES, len(queries)))
-        for first in range(begin, end, TILE_CANDIDATES):
-            last = min(first + TILE_CANDIDATES, end)
-            shape = part.stop - part.start, last - first
-            tile = buffer[: shape[0] * shape[1]].view(shape)
-            torch.mm(narrow[part], screened[first:last].T, out=tile)
-            found = universe.row, bounds, cursor, tally
-            share(_count_dot_tile, shape[0], query, first, tile.numpy(), queries.asked, *found)
-
-
-@kernel
-def _first_known(known_start, known_end, known_id, begin):
-    """The first known answer of each query that is in the range, or behind it."""
-    cursor = known_start.copy()
-    for q in range(known_start.shape[0]):
-        while cursor[q] < known_end[q] and known_id[cursor[q]] < begin:
-            cursor[q] += 1
-    return cursor
+    walk = DotTiles.of(candidates, queries, universe.begin, universe.end)
+    for query, first, tile in walk:
+        found = universe.row, bounds, walk.cursor, tally
+        share(_count_dot_tile, len(tile), query, first, tile, queries.asked, *found)
 
 
 @kernel_part
@@ -156,15 +135,8 @@ def _count_dot_tile(begin, end, query, first, tile, asked, row, bounds, cursor, 
     n_columns = tile.shape[1]
     for line_number in range(begin, end):
         line, q = tile[line_number], query + line_number
+        leave_out(line, q, first, asked, cursor)
         answer = asked.answer[q]
-        if first <= answer < first + n_columns:
-            line[answer - first] = -np.inf
-        # Known answers come sorted and tiles in order, so a cursor replaces a search.
-        at = cursor[q]
-        while at < asked.known_end[q] and asked.known_id[at] < first + n_columns:
-            line[asked.known_id[at] - first] = -np.inf
-            at += 1
-        cursor[q] = at
         own, threshold = asked.row[asked.place[q]], asked.threshold[q]
         low, high = bounds.low[q], bounds.high[q]
         for lane in range(0, n_columns, LANES):

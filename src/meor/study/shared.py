@@ -38,7 +38,7 @@ def pair_hash(view: RunView, stream: Stream) -> str:
     update's replay buffer.
     """
     config = view.config
-    apart = {*UNSHARED, "penalty", "refine", "stream", "data_dir", "base_model"}
+    apart = {*UNSHARED, "dial", "penalty", "refine", "stream", "data_dir", "base_model"}
     shared = config.model_dump(mode="json", exclude=apart)
     shared["refine"] = config.refine.model_dump(mode="json", include=set(START))
     digest = _digest(shared)
