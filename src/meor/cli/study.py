@@ -27,8 +27,8 @@ from meor.study.plan import Study
 from meor.study.presets import PRESET_STUDIES
 from meor.study.results import Results
 from meor.study.rows import RUNS
-from meor.study.table import as_text, write_tables
-from meor.study.tables import EFFECTS_FILE, study_tables, write_effects
+from meor.study.table import Table, as_text, write_tables
+from meor.study.tables import EFFECTS_FILE, Beside, study_tables, write_effects
 from meor.study.task import Means, Observer, Outcome
 
 app = new_verb()
@@ -132,11 +132,16 @@ def _stop(*_: object) -> None:
 def _write(out: Path, found: Findings, *, holm: bool) -> None:
     Results(out).replace({COMMAND: (shell(["meor", *sys.argv[1:]]) + "\n").encode()})
     write_effects(out, found.plan, found.rows, holm=holm)
-    write_tables(out, study_tables(found.plan, found.rows, found.balances, holm=holm))
+    write_tables(out, _tables(found, holm=holm))
+
+
+def _tables(found: Findings, *, holm: bool) -> list[Table]:
+    beside = Beside(found.choices, found.popularity)
+    return study_tables(found.plan, found.rows, found.balances, holm=holm, beside=beside)
 
 
 def _show(out: Path, found: Findings, runs: Path | None, *, holm: bool) -> None:
-    made = study_tables(found.plan, found.rows, found.balances, holm=holm)
+    made = _tables(found, holm=holm)
     for table in made:
         print(as_text(replace(table, notes=())))
     notes = dict.fromkeys(terminal(note) for table in made for note in table.notes)

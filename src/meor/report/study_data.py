@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
 from meor.study.effects import MethodLevels, PairedComparison, compare, levels
 from meor.study.paired_tables import head_method
 from meor.study.plan import FIRST_SELECTION_SEED, Study
+from meor.study.popularity import POPULARITY
 from meor.study.results import Results
 from meor.study.row_file import refuse_damaged_rows
 from meor.study.rows import RUNS, UNREGULARIZED, Group, Row, read_rows, select
@@ -28,8 +29,7 @@ from meor.study.task import MARK
 
 UNADJUSTED = "Bounds and intervals are not adjusted for the number of comparisons."
 COMMAND = "command.txt"
-FEWEST_PAIRS = 2
-"""Of which an effect can be made."""
+FEWEST_PAIRS = 2  # of which an effect can be made
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,7 @@ class StudyData:
     balances: tuple[Balanced, ...]
     command: str  # as typed; may name places
     folders: tuple[Path, ...]  # where run folders may be
+    popularity: Mapping[str, Any]  # the baseline without a model, by stream
 
     @property
     def groups(self) -> int:
@@ -123,6 +124,7 @@ def read_study(folder: Path, runs: Path | None = None) -> StudyData:
         failures={str(key): str(value) for key, value in failures.items()},
         selection=tuple(selection),
         balances=_balances(results.json(BALANCES) or ()),
+        popularity=results.json(POPULARITY) or {},
         command=(results.read(COMMAND) or b"").decode("utf-8", "replace").strip(),
         folders=places,
     )

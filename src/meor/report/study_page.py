@@ -26,7 +26,7 @@ from meor.report.study_data import (
     with_sample,
 )
 from meor.report.study_effects import effects
-from meor.report.study_parts import frontier_section, paper
+from meor.report.study_parts import frontier_section, paper, with_popularity
 from meor.report.words import (
     PRESETS,
     RULES,
@@ -150,12 +150,16 @@ def _endpoints(data: StudyData) -> Section:
 def _absolute(data: StudyData) -> list[Table]:
     if not data.merged:
         return [
-            _absolute_table([("", each) for each in setting.levels], where(data, setting), merged=False)
+            with_popularity(
+                _absolute_table([("", each) for each in setting.levels], where(data, setting), merged=False),
+                {"": setting},
+                data,
+            )
             for setting in data.settings
         ]
-    named = zip(labels(data.settings), data.settings, strict=True)
-    rows = [(label, level) for label, setting in named for level in setting.levels]
-    return [_absolute_table(rows, shared(data.settings), merged=True)]
+    named = dict(zip(labels(data.settings), data.settings, strict=True))
+    rows = [(label, level) for label, setting in named.items() for level in setting.levels]
+    return [with_popularity(_absolute_table(rows, shared(data.settings), merged=True), named, data)]
 
 
 def _absolute_table(labelled: Sequence[tuple[str, MethodLevels]], where: str, *, merged: bool) -> Table:

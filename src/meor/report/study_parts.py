@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from meor.report.made import balance_cells
 from meor.report.page import Block, Prose, Section
 from meor.report.study_data import Setting, StudyData, with_sample
 from meor.report.words import MINUS, PRESETS, bound, effect, method_name, number, short
+from meor.study import popularity
 from meor.study.effects import effect_name
 from meor.study.frontier import families, frontier_points
 from meor.study.frontier_tables import frontier_table, verdict_table
@@ -74,6 +75,18 @@ def _lines(plan: Study, rows: Sequence[Row], group: Group) -> list[FrontierLine]
         if points:
             found.append(FrontierLine(name, tones[curve.family or name], points))
     return found
+
+
+def with_popularity(table: Table, settings: Mapping[str, Setting], data: StudyData) -> Table:
+    """The baseline without a model, once per stream."""
+    streams: dict[str, tuple[Value, ...]] = {}
+    for label, setting in settings.items():
+        if ends := popularity.endpoints_of(data.popularity, setting.group):
+            first = (label,) if label else ()
+            streams.setdefault(setting.group.stream, (*first, popularity.LABEL, *ends, None))
+    if not streams:
+        return table
+    return replace(table, rows=(*table.rows, *streams.values()), notes=(*table.notes, popularity.NOTE))
 
 
 def paper(data: StudyData) -> Section:

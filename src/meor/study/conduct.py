@@ -7,13 +7,14 @@ is written after each stage, and when the study is interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from meor.errors import MeorError
-from meor.methods import CAP, NONE, method_label
+from meor.methods import CAP, METHODS, NONE, method_label
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import read_json, to_json
 from meor.stream.registry import check_there
@@ -32,6 +33,7 @@ from meor.study.cells import (
 from meor.study.coefficient import Choice, KeptBalance, choices, next_multiple, read_balance
 from meor.study.execute import Executor, Serial
 from meor.study.plan import VALIDATED, Study
+from meor.study.popularity import POPULARITY, popularity_of
 from meor.study.results import Results
 from meor.study.rows import RUNS, Row, rows_file
 from meor.study.task import MARK, Means, Observer, Task
@@ -51,6 +53,7 @@ class Findings:
     rows: tuple[Row, ...]
     choices: tuple[Choice, ...]
     balances: tuple[KeptBalance, ...]
+    popularity: Mapping[str, Any]  # by stream
     failures: dict[str, str]  # by cell; those that others follow from come first
 
 
@@ -83,7 +86,7 @@ class _Conductor:
         self.runs = (means.runs or out / RUNS_FOLDER).absolute()
         self.rows: dict[StudyCell, Row] = {}
         self.choices: tuple[Choice, ...] = ()
-        self.seconds = self._told_seconds()
+        self.seconds, self.popularity = self._told_seconds(), dict[str, Any]()
         self.failures: dict[str, str] = {}
         self.consequences: dict[str, str] = {}  # failures of what needed a run that failed
 
@@ -100,6 +103,8 @@ class _Conductor:
         self.runs.mkdir(parents=True, exist_ok=True)
         commit_file(Disk(), self.runs / MARK, self.plan.to_yaml().encode())
         self.results.replace({MARK: self.plan.to_yaml().encode()})
+        with suppress(MeorError):  # where a stream cannot be read, its cells say so
+            self.popularity = popularity_of(self.plan, self.results, self.means.data_dir)
         try:
             self._stages(first, second)
         except KeyboardInterrupt:
@@ -175,7 +180,7 @@ class _Conductor:
         # Not listed in the study's manifest: two computers give the same results, but not in the same time.
         commit_file(Disk(), self.out / SECONDS, to_json(dict(sorted(self.seconds.items()))))
         failures = dict(sorted(self.failures.items())) | dict(sorted(self.consequences.items()))
-        found = Findings(self.plan, rows, self.choices, balances, failures)
+        found = Findings(self.plan, rows, self.choices, balances, self.popularity, failures)
         self.keep(found)
         return found
 
@@ -224,11 +229,11 @@ class _Conductor:
     def _balances(self) -> tuple[KeptBalance, ...]:
         """What each pair's coefficients were made from; those of selection pairs count as well."""
         found: dict[Path, KeptBalance] = {}
-        order = self.plan.groups, list(self.plan.methods)
-        for cell in sorted(
-            self.rows,
-            key=lambda each: (order[0].index(each.group), each.seed, order[1].index(each.method)),  # type: ignore[arg-type]
-        ):
+        groups, methods = self.plan.groups, list(METHODS)
+        order = {
+            cell: (groups.index(cell.group), cell.seed, methods.index(cell.method)) for cell in self.rows
+        }
+        for cell in sorted(self.rows, key=order.__getitem__):
             path = self._task(cell).balance_file
             kept = read_balance(path)
             if kept is not None and path not in found:
@@ -241,5 +246,6 @@ class _Conductor:
             BALANCES: [asdict(each) for each in balances],
             SELECTION: [asdict(each) for each in self.choices],
             FAILURES: {**self.failures, **self.consequences},
+            POPULARITY: self.popularity,
         }
         return {name: to_json(content) if content else None for name, content in remarks.items()}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from meor.evaluation.endpoints import MARK
 from meor.methods import method_label
 from meor.methods.coefficient import ENOUGH, RECORDS
 from meor.stream.occurrence import sample_note
-from meor.study.coefficient import KeptBalance
+from meor.study.coefficient import Choice, KeptBalance
 from meor.study.effects import PairedComparison, adjusted
 from meor.study.frontier_tables import frontier_table, verdict_table
 from meor.study.paired_tables import (
@@ -24,7 +25,8 @@ from meor.study.paired_tables import (
     transfer_table,
 )
 from meor.study.paper import is_stream, paper_tables
-from meor.study.plan import Study
+from meor.study.plan import VALIDATED, Study
+from meor.study.popularity import LABEL, NOTE, endpoints_of
 from meor.study.results import Results
 from meor.study.rows import Group, Row, footnote, partial_endpoints
 from meor.study.table import OURS, PAPER, Column, Table, csv_of
@@ -37,14 +39,30 @@ EFFECTS_COLUMNS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What tables say beside the runs."""
+
+    choices: Sequence[Choice] = ()
+    popularity: Mapping[str, Any] = field(default_factory=dict)
+
+
+NOTHING = Beside()
+
+
 def study_tables(
-    plan: Study, rows: Sequence[Row], balances: Sequence[KeptBalance] = (), *, holm: bool = False
+    plan: Study,
+    rows: Sequence[Row],
+    balances: Sequence[KeptBalance] = (),
+    *,
+    holm: bool = False,
+    beside: Beside = NOTHING,
 ) -> list[Table]:
     """Every table the plan asks for, for each group and coefficient rule. Missing runs leave rows
     out, and a table without a row of ours stays away."""
     found: list[Table] = []
     for rule in plan.coefficient_rule:
-        found += _of_rule(plan, rows, rule, holm)
+        found += _of_rule(plan, rows, rule, holm, beside)
     if "frontier" in plan.tables:
         for group in plan.groups:
             made = frontier_table(plan, rows, group), verdict_table(plan, rows, group)
@@ -56,10 +74,11 @@ def study_tables(
     return [table for table in found if table.has_ours]
 
 
-def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool) -> Iterator[Table]:
+def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool, beside: Beside) -> Iterator[Table]:
     for group in plan.groups:
         if "absolute" in plan.tables:
-            yield _marked(absolute_table(plan, rows, group, rule), rows, [group])
+            table = absolute_table(plan, rows, group, rule)
+            yield _marked(_with_what_stands_beside(table, group, rule, beside), rows, [group])
         if "effects" in plan.tables:
             yield _marked(effects_table(plan, rows, group, rule, holm=holm), rows, [group])
         if "ablation" in plan.tables:
@@ -68,6 +87,15 @@ def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool) -> Iterato
         for preset in plan.preset:
             there = [group for group in plan.groups if group.preset == preset]
             yield _marked(transfer_table(plan, rows, preset, rule, holm=holm), rows, there)
+
+
+def _with_what_stands_beside(table: Table, group: Group, rule: str, beside: Beside) -> Table:
+    """The baseline without a model as the last row; choices that a reader should know of as notes."""
+    remarks = [each.remark for each in beside.choices if each.group == group and rule == VALIDATED]
+    lines, notes = table.rows, [*table.notes, *filter(None, remarks)]
+    if lines and (ends := endpoints_of(beside.popularity, group)):
+        lines, notes = (*lines, (LABEL, OURS, *ends, None, None, None)), [*notes, NOTE]
+    return replace(table, rows=lines, notes=tuple(notes))
 
 
 def _marked(table: Table, rows: Iterable[Row], among: Sequence[Group]) -> Table:
