@@ -40,9 +40,7 @@ from meor.study.task import MARK, Means, Observer, Task
 
 RUNS_FOLDER = "runs"
 BALANCES = "balances.json"
-SELECTION = "selection.json"
-FAILURES = "failures.json"
-SECONDS = "seconds.json"
+SELECTION, FAILURES, SECONDS = "selection.json", "failures.json", "seconds.json"
 
 
 @dataclass(frozen=True, slots=True)
