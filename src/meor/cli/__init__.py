@@ -37,6 +37,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "resume": ("meor.cli.resume", "Go on with a run that was stopped."),
     "study": ("meor.cli.study", "Paired runs, their effects and the paper's tables."),
     "inspect": ("meor.cli.inspect", "Show what a run holds and what its penalty did."),
+    "store": ("meor.cli.store", "Make a store of versions, and check every byte of one."),
+    "predict": ("meor.cli.predict", "The best answers of a query, from a version of a store."),
+    "history": ("meor.cli.history", "Every admission, refusal and rollback of a store."),
+    "rollback": ("meor.cli.rollback", "Let an earlier version of a store answer again."),
     "report": ("meor.cli.report", "One HTML file that shows what a run or a study found."),
 }
 
