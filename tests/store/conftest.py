@@ -40,6 +40,18 @@ def store(made: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    """Both queries of every test fact of the store: nothing about them is an estimate."""
+    stream = tiny_stream()
+    lines = []
+    for head, relation, tail in stream.prefix(1, ["test"]).tolist():
+        h, r, t = stream.entities.label(head), stream.relations.label(relation), stream.entities.label(tail)
+        lines += [f"{h}\t{r}\t?\t{t}\n", f"?\t{r}\t{t}\t{h}\n"]
+    (tmp_path / "golden.tsv").write_text("".join(lines))
+    return tmp_path / "golden.tsv"
+
+
+@pytest.fixture
 def batch(tmp_path: Path) -> Path:
     """The facts of the ring's update 2, as a file with splits."""
     stream = tiny_stream()

@@ -39,6 +39,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "inspect": ("meor.cli.inspect", "Show what a run holds and what its penalty did."),
     "store": ("meor.cli.store", "Make a store of versions, and check every byte of one."),
     "predict": ("meor.cli.predict", "The best answers of a query, from a version of a store."),
+    "admit": ("meor.cli.admit", "Admit a batch of facts into a store, if its cost allows."),
+    "diff": ("meor.cli.diff", "What changed for protected queries between two versions."),
     "history": ("meor.cli.history", "Every admission, refusal and rollback of a store."),
     "rollback": ("meor.cli.rollback", "Let an earlier version of a store answer again."),
     "report": ("meor.cli.report", "One HTML file that shows what a run or a study found."),

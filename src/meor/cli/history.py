@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -30,14 +31,16 @@ def command(
     if as_json:
         print(json.dumps({"current": current, "entries": entries}, indent=2))
         return
-    table = Table(title=Text(f"{terminal(store)}: {current} answers"), title_justify="left")
+    table = Table(title=Text(f"{terminal(store)}: {current} answers"), title_justify="left", box=SIMPLE_HEAD)
     for name in ("time", "event", "version", "newcomers", "facts", "D_MCI", "note"):
-        table.add_column(name, overflow="fold", justify="right" if name in _NUMBERS else "left")
+        whole = name in {"time", "event", "version"}
+        justify: Literal["right", "left"] = "right" if name in _NUMBERS else "left"
+        table.add_column(name, overflow="fold", no_wrap=whole, justify=justify)
     for entry in entries:
         name = entry["version"] or (entry["current"] if entry["event"] == "rolled-back" else "")
         mark = "*" if name == current else " "
         table.add_row(
-            entry["time"][:16].replace("T", " "),
+            entry["time"][5:16].replace("T", " "),
             entry["event"],
             f"{mark}{name}" if name else "",
             _number(entry.get("newcomers")),
