@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "store": ("meor.cli.store", "Make a store of versions, and check every byte of one."),
     "predict": ("meor.cli.predict", "The best answers of a query, from a version of a store."),
     "admit": ("meor.cli.admit", "Admit a batch of facts into a store, if its cost allows."),
+    "explain": ("meor.cli.explain", "Who came before an answer, and what placed them there?"),
     "diff": ("meor.cli.diff", "What changed for protected queries between two versions."),
     "history": ("meor.cli.history", "Every admission, refusal and rollback of a store."),
     "rollback": ("meor.cli.rollback", "Let an earlier version of a store answer again."),

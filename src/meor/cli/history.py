@@ -31,11 +31,15 @@ def command(
     if as_json:
         print(json.dumps({"current": current, "entries": entries}, indent=2))
         return
-    table = Table(title=Text(f"{terminal(store)}: {current} answers"), title_justify="left", box=SIMPLE_HEAD)
-    for name in ("time", "event", "version", "newcomers", "facts", "D_MCI", "note"):
-        whole = name in {"time", "event", "version"}
+    table = Table(
+        title=Text(f"{terminal(store)}: {current} answers"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    for name in ("time", "event", "version", "new", "facts", "D_MCI", "note"):
         justify: Literal["right", "left"] = "right" if name in _NUMBERS else "left"
-        table.add_column(name, overflow="fold", no_wrap=whole, justify=justify)
+        table.add_column(name, overflow="fold", no_wrap=name != "note", justify=justify)
     for entry in entries:
         name = entry["version"] or (entry["current"] if entry["event"] == "rolled-back" else "")
         mark = "*" if name == current else " "
@@ -51,7 +55,7 @@ def command(
     Console().print(table)
 
 
-_NUMBERS = {"newcomers", "facts", "D_MCI"}
+_NUMBERS = {"new", "facts", "D_MCI"}
 
 
 def _number(value: Any) -> str:

@@ -19,7 +19,7 @@ from meor.run.config import Config
 from meor.run.layout import is_run
 from meor.run.session import use_threads
 from meor.store.create import content_of_embeddings, content_of_facts, content_of_run
-from meor.store.folder import Store, create
+from meor.store.folder import Store, check_free, create
 from meor.store.settings import GateSettings
 from meor.store.version import Content
 from meor.stream.registry import open_stream
@@ -62,6 +62,7 @@ def create_store(
     A run gives its settings to the store: later admissions use its host, method and seed. --budget, --floor
     and --sample are the rules of the store's gate.
     """
+    check_free(store)
     used = resources(threads, memory, None, 30.0)
     use_threads(used.threads)
     gate = GateSettings().changed(budget=budget, floor=floor, sample=sample)

@@ -162,10 +162,15 @@ def taken(path: Path, disk: Disk | None = None) -> Iterator[Writer]:
         lock.release()
 
 
-def create(path: Path, content: Content, *, disk: Disk | None = None, **fields: Any) -> str:
-    """A new store with one version: it appears complete or not at all."""
+def check_free(path: Path) -> None:
+    """Called early too, so that nothing is trained in vain."""
     if path.exists() or path.is_symlink():
         raise StoreError(f"{path} exists. Name a folder that does not.")
+
+
+def create(path: Path, content: Content, *, disk: Disk | None = None, **fields: Any) -> str:
+    """A new store with one version: it appears complete or not at all."""
+    check_free(path)
     disk = disk or Disk()
     name, files = content.named(1, None)
     entry = {"event": "created", "time": _now(), "current": name, "version": name, **fields}
