@@ -61,13 +61,12 @@ class Reader:
 class Work:
     def __init__(self, store: Path, batch: Path, processes: ForkServerContext) -> None:
         self.store, self.batch, self.processes = store, batch, processes
-        self.reader = Reader(store)
+        self.reader, self.killed = Reader(store), [0, 0]  # admissions, rollbacks
 
     def begin(self) -> BaseProcess:
         """Admit the batch into version 1, or go back to it: whichever of the two there is to do."""
-        first = Store.open(self.store).current().startswith("0001")
         words = ["admit", self.store, self.batch, "--budget", "1", "--quiet", "--threads", "1"]
-        words = words if first else ["rollback", self.store, "1"]
+        words = words if self.is_first() else ["rollback", self.store, "1"]
         child = self.processes.Process(
             target=call, args=([str(word) for word in words], f"{self.store}.told")
         )
@@ -78,23 +77,24 @@ class Work:
         """So many kills; how many commands came to their end in between."""
         chance, kills, done = random.Random("store kills"), 0, 0
         # The first of each loads and compiles; kills spread over that time would mostly come too late.
-        longest = max([self.finish() for _ in range(4)][2:])
+        longest = [self.finish() for _ in range(4)][2:]  # of an admission, and of a rollback
         while kills < wanted:
-            before, began = self.sign(), time.monotonic()
+            before, began, back = self.sign(), time.monotonic(), not self.is_first()
             child = self.begin()
             after_sign = chance.random() < 0.6  # most of an admission is training: commits are to be hit too
-            due = began + chance.uniform(0, longest)
+            due = began + chance.uniform(0, 1.5 * longest[back])  # some of them come to their end
             while child.is_alive():
                 self.reader.look()
                 time.sleep(0.001)
                 if after_sign and self.sign() != before:
-                    after_sign, due = False, time.monotonic() + chance.uniform(0, 0.08)
+                    after_sign, due = False, time.monotonic() + chance.uniform(0, 0.15)
                 if not after_sign and time.monotonic() > due:
                     child.kill()
                     break
             child.join()
             assert child.exitcode in {DONE, NOTHING_NEW, KILLED}, Path(f"{self.store}.told").read_text()
             kills += child.exitcode == KILLED
+            self.killed[back] += child.exitcode == KILLED
             done += child.exitcode == DONE
             self.reader.look()
         self.finish()
@@ -108,6 +108,9 @@ class Work:
         # A killed admission may have been finished by the next writer: then the batch is known already.
         assert child.exitcode in {DONE, NOTHING_NEW}, Path(f"{self.store}.told").read_text()
         return time.monotonic() - began
+
+    def is_first(self) -> bool:
+        return Store.open(self.store).current().startswith("0001")
 
     def sign(self) -> object:
         names = [path.name for path in (self.store / "versions").iterdir()]
@@ -139,7 +142,11 @@ def killed(work: Work, kills: int) -> None:
     assert Store.open(work.store).current() == Store.open(work.store).log()[-1]["current"]
     for name in Store.open(work.store).names():
         Store.open(work.store).version(name).check()
-    print(f"{kills} kills, {done} commands done, {reader.looks} looks, {reader.mismatches} mismatches")
+    assert kills < 100 or min(work.killed) >= 20, work.killed
+    print(
+        f"{kills} kills (admissions, rollbacks: {work.killed}), {done} commands done, "
+        f"{reader.looks} looks, {reader.mismatches} mismatches"
+    )
 
 
 def test_after_15_kills_the_store_is_whole_and_the_log_complete(work: Work) -> None:

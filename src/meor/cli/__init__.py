@@ -44,6 +44,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "diff": ("meor.cli.diff", "What changed for protected queries between two versions."),
     "history": ("meor.cli.history", "Every admission, refusal and rollback of a store."),
     "rollback": ("meor.cli.rollback", "Let an earlier version of a store answer again."),
+    "serve": ("meor.cli.serve", "Answers over HTTP, and the explorer."),
     "report": ("meor.cli.report", "One HTML file that shows what a run or a study found."),
 }
 
