@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import admission, cost, evaluation, foreign_audit, penalty, training
+from benchmarks import admission, admit, answers, cost, evaluation, foreign_audit, penalty, training
 from meor.errors import MeorError
 from meor.stream.registry import open_stream
 
@@ -36,6 +36,8 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
         },
         "penalty": lambda: penalty.refinement_pass(entity),
         "admission": admission.against_size,
+        "admit": lambda: admit.judging_against_refining(entity),
+        "answers": lambda: answers.against_numpy(entity),
         "cost": cost.against_sizes,
         "foreign_audit": foreign_audit.peak_memory,
     }

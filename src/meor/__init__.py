@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from meor.run.session import resume as resume
     from meor.run.session import start as start
     from meor.run.view import RunView as RunView
+    from meor.store.folder import Store as Store
     from meor.stream.files import read_stream as read_stream
     from meor.stream.growth import grow as grow
     from meor.stream.registry import open_stream as open_stream
@@ -93,6 +94,8 @@ _HOME = {
     "RunView": "meor.run.view",
     "start": "meor.run.session",
     "resume": "meor.run.session",
+    # production
+    "Store": "meor.store.folder",
     "MeorError": "meor.errors",
 }
 

@@ -28,6 +28,7 @@ from meor.store.rules import EXIT, Rule, verdict_of
 from meor.store.settings import GateSettings
 from meor.store.verdict import blame, means, problem_of, told_rules, what_if, worst
 from meor.store.version import Content
+from meor.stream.occurrence import EvaluationFilter
 from meor.stream.snapshot import Stream
 from meor.typing import Ids
 
@@ -147,8 +148,9 @@ class _Trial:
         with self._timed("judge"):
             before = self.content.model if self.refined.moves_old_rows else None
             model = self.refined.model
-            found = judge(self.stream, model, before, self.protected, memory=self.memory)
-            gain = gained(self.stream, model, self.gate.sample, memory=self.memory)
+            known = EvaluationFilter.through(self.stream, len(self.stream.snapshots) - 1)
+            found = judge(self.stream, (model, before), known, self.protected, memory=self.memory)
+            gain = gained(self.stream, model, known, self.gate.sample, memory=self.memory)
             estimated = self.protected.estimated
             rules = rules_of(found, gain, self.gate, estimated=estimated, groups=self.groups)
             return self._told(found, gain, rules)

@@ -29,6 +29,7 @@ from meor.storage.disk import (
     staging,
 )
 from meor.storage.json_file import drop_half_line
+from meor.store.answers import Answers
 from meor.store.layout import CURRENT, LOCK, LOG, NAME, VERDICTS, VERSIONS, is_store, number_of, written
 from meor.store.log import Entry, append, line_of, read_log
 from meor.store.version import Content, Version
@@ -81,6 +82,10 @@ class Store:
                 f"{wanted!r} {problem} of {self.path} ({there}). `meor history {self.path}` lists them."
             )
         return found[0]
+
+    def model(self, version: str | int | None = None) -> Answers:
+        """A version, loaded to answer: `store.model().top("Ann", "works for", 10)`."""
+        return Answers.of(self.version(version))
 
     def log(self) -> list[Entry]:
         return read_log(self.path / LOG)

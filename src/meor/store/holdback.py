@@ -62,24 +62,35 @@ class Problem:
                 return waits
             waits |= ~left
 
-    def ranks(self, waits: Mask) -> tuple[Ids, Ids, Mask]:
-        """Ranks of protected and of batch queries without those who wait, and which facts wait with them."""
+    def measure(self, waits: Mask) -> Measured:
+        """The gate without those who wait."""
         stays = (~waits).astype(np.int64)
+        cur, gained = self.old + self.ahead @ stays, self.others + self.rivals @ stays
         gone = np.asarray(((self.own >= 0) & waits[self.own]).any(1))
-        return self.old + self.ahead @ stays, self.others + self.rivals @ stays, gone
-
-    def values(self, waits: Mask) -> tuple[Floats, int, float]:
-        """D_MCI of each rule, places by which must-keep answers miss their top k, and A_TN."""
-        cur, gained, gone = self.ranks(waits)
-        lost = 1 / self.old - 1 / cur
-        missed = int(np.where(self.most > 0, np.maximum(cur - self.most, 0), 0).sum())
-        return self.costs @ lost, missed, float((self.gain * np.where(gone, 0.0, 1 / gained)).sum())
+        missed = np.where(self.most > 0, np.maximum(cur - self.most, 0), 0)
+        costs = self.costs @ (1 / self.old - 1 / cur)
+        gain = float((self.gain * np.where(gone, 0.0, 1 / gained)).sum())
+        fits = bool((costs <= self.budget + TOLERANCE).all() and not missed.any())
+        return Measured(
+            waits, cur, gained, gone, missed, costs, gain, fits and gain >= self.floor - TOLERANCE
+        )
 
     def satisfied(self, waits: Mask) -> bool:
-        costs, missed, gained = self.values(waits)
-        return bool(
-            (costs <= self.budget + TOLERANCE).all() and not missed and gained >= self.floor - TOLERANCE
-        )
+        return self.measure(waits).satisfied
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What holds if these wait."""
+
+    waits: Mask
+    cur: Ids  # [Q]
+    gained: Ids  # [T] ranks of batch queries
+    gone: Mask  # [T] facts that wait too
+    missed: Ids  # [Q] places by which a must-keep answer misses its top k
+    costs: Floats  # [R] D_MCI of each rule
+    gain: float  # A_TN
+    satisfied: bool
 
 
 def smallest(problem: Problem, *, few: int = FEW) -> Mask | None:
@@ -122,49 +133,43 @@ the newcomers, by what the next place gives, and by how few others would have to
 
 def _greedy(problem: Problem, how: str) -> list[Mask]:
     """Add whoever helps most until the gate holds, then let back in whoever need not wait."""
-    waits = problem.closed(np.zeros(problem.size, np.bool_))
+    now = problem.measure(problem.closed(np.zeros(problem.size, np.bool_)))
     added: list[int] = []
-    for _ in range(problem.size):
-        if problem.satisfied(waits):
-            return [_thinned(problem, waits, added)]
-        score = _scores(problem, waits, how)
-        score[waits] = -np.inf
+    while not now.satisfied and len(added) < problem.size:
+        score = _scores(problem, now, how)
+        score[now.waits] = -np.inf
         best = int(np.argmax(score))
         if not score[best] > -np.inf or (score[best] <= 0 and how != "share-dear"):
             break
         added.append(best)
-        waits = problem.closed(waits | _mask(problem, [best]))
-    return [_thinned(problem, waits, added)] if problem.satisfied(waits) else []
+        now = problem.measure(problem.closed(now.waits | _mask(problem, [best])))
+    return [_thinned(problem, now.waits, added)] if now.satisfied else []
 
 
-def _scores(problem: Problem, waits: Mask, how: str) -> Floats:
-    cur, gained, gone = problem.ranks(waits)
-    over = np.maximum(problem.costs @ (1 / problem.old - 1 / cur) - problem.budget, 0.0)
-    weight = problem.costs.T @ (over > 0).astype(float)
-    ahead = np.maximum(cur - problem.old, 1)
+def _scores(problem: Problem, now: Measured, how: str) -> Floats:
+    over = (now.costs > problem.budget).astype(float)
+    lost, ahead = 1 / problem.old - 1 / now.cur, np.maximum(now.cur - problem.old, 1)
     if how == "marginal":
-        worth = weight * (1 / np.maximum(cur - 1, problem.old) - 1 / cur)
+        lost = 1 / np.maximum(now.cur - 1, problem.old) - 1 / now.cur
     elif how == "shortest":
-        worth = weight * (1 / problem.old - 1 / cur) / ahead**2
+        lost = lost / ahead**2
     else:
-        worth = weight * (1 / problem.old - 1 / cur) / ahead
-    missed = np.where(problem.most > 0, np.maximum(cur - problem.most, 0), 0)
-    worth = worth + (missed > 0) / np.maximum(missed, 1)  # a must-keep answer comes before any cost
+        lost = lost / ahead
+    worth = problem.costs.T @ over * lost
+    worth = worth + (now.missed > 0) / np.maximum(now.missed, 1)  # a must-keep answer comes before any cost
     score = np.asarray(problem.ahead.T @ worth, dtype=np.float64)
-    if how == "share-dear" and len(problem.gain):
-        score -= _price(problem, waits, gained, gone)
-    return score
+    return score - _price(problem, now) if how == "share-dear" and len(problem.gain) else score
 
 
-def _price(problem: Problem, waits: Mask, gained: Ids, gone: Mask) -> Floats:
+def _price(problem: Problem, now: Measured) -> Floats:
     """What A_TN would lose if one more waited."""
-    worth = np.where(gone, 0.0, problem.gain / gained)
+    worth = np.where(now.gone, 0.0, problem.gain / now.gained)
     price = np.zeros(problem.size)
     for column in problem.own.T:
         real = column >= 0
         np.add.at(price, column[real], worth[real])
-    better = np.where(gone, 0.0, problem.gain * (1 / np.maximum(gained - 1, 1) - 1 / gained))
-    return np.asarray(price - problem.rivals.T @ better)
+    nearer = 1 / np.maximum(now.gained - 1, 1) - 1 / now.gained
+    return np.asarray(price - problem.rivals.T @ np.where(now.gone, 0.0, problem.gain * nearer))
 
 
 def _thinned(problem: Problem, waits: Mask, added: list[int]) -> Mask:
@@ -184,7 +189,7 @@ def _exchanged(problem: Problem, best: Mask, helpful: Ids) -> Mask:
     while better:
         better = False
         inside = np.flatnonzero(best)
-        worth = _scores(problem, np.zeros_like(best), "share")
+        worth = _scores(problem, problem.measure(np.zeros_like(best)), "share")
         outside = np.setdiff1d(helpful, inside)
         outside = outside[np.argsort(-worth[outside], kind="stable")][:OUTSIDE]
         for pair in combinations(inside.tolist(), 2):

@@ -73,11 +73,18 @@ class Gained:
     ahead: Lists
 
 
-def judge(stream: Stream, model: Model, before: Model | None, given: Protected, *, memory: int) -> Judged:
-    """Rank protected queries. `before` is the model that answered, where old rows have moved since."""
+def judge(
+    stream: Stream,
+    models: tuple[Model, Model | None],
+    known: EvaluationFilter,
+    given: Protected,
+    *,
+    memory: int,
+) -> Judged:
+    """Rank protected queries by the new model, and by the one before it where old rows have moved since."""
+    model, before = models
     update = len(stream.snapshots) - 1
     n_old, n_cur = stream.entity_counts[-2], stream.entity_counts[-1]
-    known = EvaluationFilter.through(stream, update)
     parts = []
     for each in given.sides:
         asked = each.occurrences(update)
@@ -118,7 +125,9 @@ def _lists(
     return np.concatenate(query), np.concatenate(found)
 
 
-def gained(stream: Stream, model: Model, sample: int, *, memory: int) -> Gained | None:
+def gained(
+    stream: Stream, model: Model, known: EvaluationFilter, sample: int, *, memory: int
+) -> Gained | None:
     """Rank queries of the batch whose answer is a newcomer: held-out facts if there are any, else its own."""
     update = len(stream.snapshots) - 1
     n_old, n_cur = stream.entity_counts[-2], stream.entity_counts[-1]
@@ -130,7 +139,6 @@ def gained(stream: Stream, model: Model, sample: int, *, memory: int) -> Gained 
     if len(facts) > sample:
         order = generator("gained", stream.name, len(facts)).permutation(len(facts))
         facts = facts[np.sort(order[:sample])]
-    known = EvaluationFilter.through(stream, update)
     parts = []
     for side in SIDES:
         row = np.flatnonzero(facts[:, side.answer_column] >= n_old)

@@ -134,13 +134,13 @@ def what_if(problem: Problem, stream: Stream) -> dict[str, Any]:
     if waits is None or lost is None or lost.all():  # if every fact waits, nothing is admitted
         return {"found": False, "newcomers": []}
     n_old = stream.entity_counts[-2]
-    costs, _, gained = problem.values(waits)
+    found = problem.measure(waits)
     return {
         "found": True,
         "newcomers": [stream.entities.label(n_old + int(n)) for n in np.flatnonzero(waits)],
         "facts_that_would_wait": int(lost.sum()),
-        "D_MCI": float(costs[0]),
-        "A_TN": gained if len(problem.gain) else None,
+        "D_MCI": float(found.costs[0]),
+        "A_TN": found.gain if len(problem.gain) else None,
     }
 
 
