@@ -79,11 +79,11 @@ def command(
     if as_json:
         print(json.dumps(outcome.verdict, indent=2, allow_nan=False))
     elif not quiet:
-        show(Console(), store, facts, outcome)
+        show(Console(), store, request, outcome)
     raise typer.Exit(outcome.exit_code)
 
 
-def show(console: Console, store: Path, facts: Path, outcome: Outcome) -> None:
+def show(console: Console, store: Path, request: Request, outcome: Outcome) -> None:
     told = outcome.verdict
     console.print(Text(_sentence(told, outcome.version), style="bold"), soft_wrap=True)
     console.print(Text(_batch(told)), soft_wrap=True)
@@ -93,7 +93,7 @@ def show(console: Console, store: Path, facts: Path, outcome: Outcome) -> None:
     if told["blame"]:
         console.print(_blame(told["blame"]))
     if told["verdict"] == "refused" or told["forced"]:
-        console.print(Text(_what_if(store, facts, outcome)), soft_wrap=True)
+        console.print(Text(_what_if(store, request, outcome)), soft_wrap=True)
 
 
 def _sentence(told: dict[str, Any], version: str | None) -> str:
@@ -113,7 +113,8 @@ def _batch(told: dict[str, Any]) -> str:
     facts = sum(batch["facts"].values())
     parts.append(f"{facts:,} new facts, {batch['newcomers']:,} newcomers")
     if batch["new_relations"]:
-        parts.append(f"{len(batch['new_relations'])} new relations")
+        count = len(batch["new_relations"])
+        parts.append(f"{count} new relation{'s' * (count > 1)}")
     for key, words in (
         ("repeated", "repeated"),
         ("already_known", "known already"),
@@ -179,7 +180,7 @@ def _blame(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _what_if(store: Path, facts: Path, outcome: Outcome) -> str:
+def _what_if(store: Path, request: Request, outcome: Outcome) -> str:
     told = outcome.verdict["what_if"]
     if not told["found"]:
         return "No set of newcomers was found whose waiting would satisfy the gate."
@@ -192,16 +193,18 @@ def _what_if(store: Path, facts: Path, outcome: Outcome) -> str:
         + (f" and {more:,} more." if more > 0 else ".")
     )
     if outcome.folder is not None and outcome.version is None:
-        words = [
-            "meor",
-            "admit",
-            str(store),
-            str(facts),
-            "--hold-back",
-            str(store / outcome.folder / HOLD_BACK),
-        ]
-        text += f"\n{shell(words)}"
+        text += f"\n{shell(_again(store, request, store / outcome.folder / HOLD_BACK))}"
     return text
+
+
+def _again(store: Path, request: Request, waits: Path) -> list[str]:
+    """The same command, with those who wait."""
+    words = ["meor", "admit", str(store), str(request.facts), "--hold-back", str(waits)]
+    words += ["--new-relations"] if request.new_relations else []
+    for option in ("protect", "groups", "budget", "floor", "sample"):
+        given = getattr(request, option)
+        words += [] if given is None else [f"--{option}", str(given)]
+    return words
 
 
 def _table(title: str, *texts: str) -> Table:
