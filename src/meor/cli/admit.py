@@ -52,6 +52,7 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Admit what is refused; needs --reason.")] = False,
     reason: Annotated[str, typer.Option(help="Kept in the log.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write verdict.json here too.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write its page here, one HTML file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
     threads: Threads = None,
     memory: Memory = "1GiB",
@@ -76,6 +77,11 @@ def command(
         outcome = admit(store, request, memory=used.memory, watcher=shown)
     if out is not None:
         commit_file(Disk(), out, to_json(outcome.verdict))
+    if page is not None:
+        from meor.report.html import write
+        from meor.report.verdict_page import verdict_page
+
+        write(verdict_page(outcome.verdict), page)
     if as_json:
         print(json.dumps(outcome.verdict, indent=2, allow_nan=False))
     elif not quiet:
