@@ -36,7 +36,7 @@ def judging_against_refining(stream: Stream) -> dict[str, object]:
             admit(
                 place / "store", Request(place / "batch.tsv", new_relations=True, dry_run=True, budget=budget)
             )
-            for budget in (1.0, 0.0, 1.0)
+            for budget in (1.0, 0.01, 1.0)
         ]
     _, refused, found = asked
     refined = min(each.refining_seconds for each in asked)
@@ -45,6 +45,7 @@ def judging_against_refining(stream: Stream) -> dict[str, object]:
         "judging, s": found.judging_seconds,
         "ratio (bar: 0.33)": found.judging_seconds / refined,
         "judging a refusal, s": refused.judging_seconds,
+        "newcomers that might wait": len(refused.verdict["what_if"]["newcomers"]),
         "D_MCI": found.verdict["endpoints"]["D_MCI"],
         "protected queries": found.verdict["protected"]["queries"],
     }

@@ -5,29 +5,35 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from scipy import sparse
 
+from meor.store import holdback
 from meor.store.holdback import Problem, smallest
 
 NEWCOMERS, CASES = 12, 100
 
 
-def case(seed: int) -> Problem:
+def case(seed: int, newcomers: int = NEWCOMERS) -> Problem:
     """Random scores: protected queries with few or many newcomers ahead, and facts of the batch."""
     rng = np.random.default_rng([14, seed])
-    queries, asked, facts = int(rng.integers(5, 60)), int(rng.integers(4, 40)), int(rng.integers(14, 50))
-    strength = rng.normal(size=NEWCOMERS) * rng.uniform(0.2, 1.5)
-    ahead = rng.normal(size=(queries, NEWCOMERS)) + strength > rng.uniform(0.3, 2.0)
-    rivals = rng.normal(size=(asked, NEWCOMERS)) + strength > 1.0
+    queries, asked, facts = (
+        int(rng.integers(5, 60)),
+        int(rng.integers(4, 40)),
+        int(rng.integers(14, 50)) + newcomers - NEWCOMERS,
+    )
+    strength = rng.normal(size=newcomers) * rng.uniform(0.2, 1.5)
+    ahead = rng.normal(size=(queries, newcomers)) + strength > rng.uniform(0.3, 2.0)
+    rivals = rng.normal(size=(asked, newcomers)) + strength > 1.0
     own = np.full((asked, 2), -1)
-    own[:, 0] = rng.integers(0, NEWCOMERS, asked)
+    own[:, 0] = rng.integers(0, newcomers, asked)
     second = rng.random(asked) < 0.3
-    own[second, 1] = rng.integers(0, NEWCOMERS, second.sum())
+    own[second, 1] = rng.integers(0, newcomers, second.sum())
     rivals[np.arange(asked), own[:, 0]] = False
     fact = np.full((facts, 2), -1)
-    fact[:, 0] = np.concatenate([np.arange(NEWCOMERS), rng.integers(0, NEWCOMERS, facts - NEWCOMERS)])
+    fact[:, 0] = np.concatenate([np.arange(newcomers), rng.integers(0, newcomers, facts - newcomers)])
     both = rng.random(facts) < 0.25
-    fact[both, 1] = rng.integers(0, NEWCOMERS, both.sum())
+    fact[both, 1] = rng.integers(0, newcomers, both.sum())
     old = rng.integers(1, 8, queries)
     weight = rng.uniform(0.5, 2, size=queries)
     group = rng.random(queries) < 0.5
@@ -142,3 +148,18 @@ def test_who_is_left_without_a_fact_waits_too() -> None:
     found = smallest(problem)
     assert found is not None
     assert found.tolist() == [True, True, False]
+
+
+def test_among_many_newcomers_steps_and_blocks_find_hardly_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in (1, 2):
+        problem = replace(case(seed, 260), floor=0.0)
+        found = smallest(problem)
+        assert found is not None
+        waits = set(np.flatnonzero(found).tolist())
+        assert plainly_satisfied(problem, waits)
+        assert plainly_closed(problem, waits) == waits
+        with monkeypatch.context() as patched:
+            patched.setattr(holdback, "MANY", 10**6)
+            one_by_one = smallest(problem)
+        assert one_by_one is not None
+        assert 0 < len(waits) <= 1.02 * one_by_one.sum() + 1

@@ -9,7 +9,7 @@ exchanges, and the smallest result is taken; where none fits, few newcomers are 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -22,6 +22,8 @@ FEW = 14
 """So many newcomers are tried exhaustively."""
 EXCHANGED = 12
 """Sets of at most so many are improved by exchanges."""
+MANY, STEPS, BLOCKS, TRIES = 200, 60, 32, 200
+"""More than so many are added in about so many steps, and thinned out in so many blocks, by so many tries."""
 OUTSIDE = 64
 """So many who do not wait are tried in their place."""
 TOLERANCE = 1e-12
@@ -62,6 +64,12 @@ class Problem:
                 return waits
             waits |= ~left
 
+    def without_gain(self) -> Problem:
+        """The same, with no query of the batch."""
+        none = np.zeros(0, np.int64)
+        nobody = sparse.csr_array((0, self.size), dtype=np.int64)
+        return replace(self, others=none, rivals=nobody, own=none.reshape(0, 2), gain=np.zeros(0), floor=0.0)
+
     def measure(self, waits: Mask) -> Measured:
         """The gate without those who wait."""
         stays = (~waits).astype(np.int64)
@@ -98,10 +106,11 @@ def smallest(problem: Problem, *, few: int = FEW) -> Mask | None:
     nobody = problem.closed(np.zeros(problem.size, np.bool_))
     if problem.satisfied(nobody):
         return nobody
-    helpful = np.flatnonzero(
-        np.asarray(problem.ahead.sum(0)).ravel() + (np.asarray(problem.rivals.sum(0)).ravel() > 0)
-    )
-    found = [made for how in SCORES for made in _greedy(problem, how)]
+    if problem.floor <= 0:
+        problem = problem.without_gain()  # A_TN decides nothing, so it need not be followed
+    helpful = np.flatnonzero(np.asarray(problem.ahead.sum(0) + problem.rivals.sum(0)).ravel())
+    scores = SCORES if len(helpful) <= MANY else SCORES_OF_MANY
+    found = [made for how in scores for made in _greedy(problem, how, len(helpful))]
     best = min(found, key=lambda waits: int(waits.sum()), default=None)
     if best is not None and best.sum() <= EXCHANGED:
         best = _exchanged(problem, best, helpful)
@@ -127,22 +136,25 @@ def _mask(problem: Problem, chosen: Iterable[int]) -> Mask:
 
 
 SCORES = ("share", "share-dear", "marginal", "shortest")
+SCORES_OF_MANY = ("share", "share-dear", "shortest")
 """How greedy choices are scored: by an even share of what an answer lost, the same less what waiting costs
 the newcomers, by what the next place gives, and by how few others would have to wait for the same answer."""
 
 
-def _greedy(problem: Problem, how: str) -> list[Mask]:
+def _greedy(problem: Problem, how: str, helpful: int) -> list[Mask]:
     """Add whoever helps most until the gate holds, then let back in whoever need not wait."""
     now = problem.measure(problem.closed(np.zeros(problem.size, np.bool_)))
     added: list[int] = []
+    at_once = max(1, helpful // STEPS) if helpful > MANY else 1
     while not now.satisfied and len(added) < problem.size:
         score = _scores(problem, now, how)
         score[now.waits] = -np.inf
-        best = int(np.argmax(score))
-        if not score[best] > -np.inf or (score[best] <= 0 and how != "share-dear"):
+        best = np.argsort(-score, kind="stable")[:at_once]
+        best = best[score[best] > (-np.inf if how == "share-dear" else 0)]
+        if not len(best):
             break
-        added.append(best)
-        now = problem.measure(problem.closed(now.waits | _mask(problem, [best])))
+        added.extend(best.tolist())
+        now = problem.measure(problem.closed(now.waits | _mask(problem, best.tolist())))
     return [_thinned(problem, now.waits, added)] if now.satisfied else []
 
 
@@ -173,13 +185,20 @@ def _price(problem: Problem, now: Measured) -> Floats:
 
 
 def _thinned(problem: Problem, waits: Mask, added: list[int]) -> Mask:
-    """Without whoever need not wait; those added last are tried first."""
-    chosen = list(added)
-    for one in [*reversed(added)]:
-        fewer = [each for each in chosen if each != one]
+    """Without whoever need not wait; those added last are tried first, many of them in blocks."""
+    chosen = dict.fromkeys(added)
+    size = max(1, len(added) // BLOCKS) if len(added) > MANY else 1
+    blocks = [added[max(end - size, 0) : end] for end in range(len(added), 0, -size)]
+    tries = max(len(added), TRIES) if len(added) <= MANY else TRIES
+    while blocks and tries:
+        block, tries = blocks.pop(0), tries - 1
+        fewer = [each for each in chosen if each not in set(block)]
         closed = problem.closed(_mask(problem, fewer))
         if problem.satisfied(closed):
-            chosen, waits = fewer, closed
+            chosen, waits = dict.fromkeys(fewer), closed
+        elif len(block) > 1:
+            half = len(block) // 2
+            blocks += [block[half:], block[:half]]
     return waits
 
 
