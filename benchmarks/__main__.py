@@ -12,7 +12,18 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import admission, cost, dial, evaluation, foreign_audit, penalty, start, training
+from benchmarks import (
+    admission,
+    admit,
+    answers,
+    cost,
+    dial,
+    evaluation,
+    foreign_audit,
+    penalty,
+    start,
+    training,
+)
 from meor.errors import MeorError
 from meor.stream.registry import open_stream
 
@@ -36,6 +47,8 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
         },
         "penalty": lambda: penalty.refinement_pass(entity),
         "admission": admission.against_size,
+        "admit": lambda: admit.judging_against_refining(entity),
+        "answers": lambda: answers.against_numpy(entity),
         "cost": cost.against_sizes,
         "dial": lambda: dial.against_evaluation(entity),
         "cap": lambda: dial.cap_in_a_step(entity),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from meor.run.session import resume as resume
     from meor.run.session import start as start
     from meor.run.view import RunView as RunView
+    from meor.store.folder import Store as Store
     from meor.stream.files import read_stream as read_stream
     from meor.stream.growth import grow as grow
     from meor.stream.registry import open_stream as open_stream
@@ -95,6 +96,8 @@ _HOME = {
     "dial": "meor.run.dial",
     "start": "meor.run.session",
     "resume": "meor.run.session",
+    # production
+    "Store": "meor.store.folder",
     "MeorError": "meor.errors",
 }
 

@@ -47,6 +47,10 @@ class StudyError(MeorError):
     """A study whose runs cannot be compared or counted."""
 
 
+class StoreError(MeorError):
+    """A store that cannot be used: locked, damaged, or asked for what it does not hold."""
+
+
 class MemoryBudgetError(MeorError):
     """The byte budget is too small for one tile."""
 

@@ -31,7 +31,7 @@ def imported(module: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("walk", ["meor run", "meor audit", "meor study", "meor report"])
+@pytest.mark.parametrize("walk", ["meor run", "meor audit", "meor study", "meor admit", "meor report"])
 def test_data_walks_forward(walk: str) -> None:
     modules = WALKS[walk]
     assert len(modules) >= 15

@@ -42,6 +42,14 @@ VERBS: dict[str, tuple[str, str]] = {
     "dial": ("meor.cli.dial", "Newcomers' rows times a scale: the curve, a run at a point."),
     "study": ("meor.cli.study", "Paired runs, their effects and the paper's tables."),
     "inspect": ("meor.cli.inspect", "Show what a run holds and what its penalty did."),
+    "store": ("meor.cli.store", "Make a store of versions, and check every byte of one."),
+    "predict": ("meor.cli.predict", "The best answers of a query, from a version of a store."),
+    "admit": ("meor.cli.admit", "Admit a batch of facts into a store, if its cost allows."),
+    "explain": ("meor.cli.explain", "Who came before an answer, and what placed them there?"),
+    "diff": ("meor.cli.diff", "What changed for protected queries between two versions."),
+    "history": ("meor.cli.history", "Every admission, refusal and rollback of a store."),
+    "rollback": ("meor.cli.rollback", "Let an earlier version of a store answer again."),
+    "serve": ("meor.cli.serve", "Answers over HTTP, and the explorer."),
     "report": ("meor.cli.report", "One HTML file that shows what a run or a study found."),
 }
 

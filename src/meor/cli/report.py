@@ -14,7 +14,7 @@ from meor.cli.options import DataDir, ReadingMemory
 from meor.errors import InputError
 from meor.escape import terminal
 from meor.report.html import FIGURES, REPORT, page_of, write, write_figures
-from meor.run.layout import is_run
+from meor.study.rows import RUNS
 
 app = new_verb()
 
@@ -22,7 +22,10 @@ app = new_verb()
 @app.command()
 def command(
     folder: Annotated[
-        Path, typer.Argument(metavar="STUDY_OR_RUN", help="A folder that `meor study` or `meor run` made.")
+        Path,
+        typer.Argument(
+            metavar="STUDY_OR_RUN", help="A folder that `meor study` or `meor run` made, or a verdict."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help=f"File to write. [{REPORT} in the folder]", dir_okay=False)
@@ -54,7 +57,7 @@ def command(
         page = page_of(folder, runs=runs, data_dir=data_dir, say=status.update)
     size = write(page, target)
     print(f"{terminal(target)} ({size / 1e6:.1f} MB)")
-    if figures is None and out is None and not is_run(folder):
+    if figures is None and out is None and (folder / RUNS).is_file():
         figures = folder / FIGURES
     if figures is not None:
         print(f"{len(write_figures(page, figures))} figures in {terminal(figures)}")

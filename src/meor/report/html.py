@@ -26,10 +26,12 @@ from meor.report.page import Figure, Page
 from meor.report.run_page import run_page
 from meor.report.study_page import study_page
 from meor.report.svg import LETTER, Canvas, legend_mark, px, swatch
+from meor.report.verdict_page import read_verdict, verdict_page
 from meor.report.words import shown, symbols
 from meor.run.layout import MANIFEST, is_run
 from meor.run.view import RunView
 from meor.storage.disk import Disk, commit_file
+from meor.store.layout import VERDICT
 from meor.study.rows import RUNS
 from meor.study.table import ABSENT, Column, Entry, Value
 
@@ -55,9 +57,11 @@ def page_of(
         return run_page(RunView.open(folder), data_dir=data_dir, say=say)
     if (folder / RUNS).is_file():
         return study_page(folder, runs=runs, data_dir=data_dir, say=say)
+    if (folder / VERDICT).is_file():
+        return verdict_page(read_verdict(folder / VERDICT))
     raise InputError(
-        f"holds neither a run ({MANIFEST}) nor a study ({RUNS})",
-        remedy="Name a folder that `meor run` or `meor study` made",
+        f"holds neither a run ({MANIFEST}) nor a study ({RUNS}) nor a verdict ({VERDICT})",
+        remedy="Name a folder that `meor run` or `meor study` made, or one of a store's verdicts",
         path=folder,
     )
 

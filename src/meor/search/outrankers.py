@@ -159,7 +159,7 @@ def _tile(candidates: Candidates, queries: Queries, part: slice, screened: bool)
     if isinstance(mine, torch.Tensor):
         return torch.mm(torch.from_numpy(narrow), mine.T, out=_memory(*shape)).numpy()
     tile = np.empty((shape[0], len(mine) * LANES), np.float32)  # type: ignore[arg-type]
-    share(_negated_distances, shape[0], mine, narrow, tile)
+    share(negated_distances, shape[0], mine, narrow, tile)
     return tile[:, : shape[1]]
 
 
@@ -171,7 +171,7 @@ def _memory(n_queries: int, n_columns: int) -> torch.Tensor:
 
 
 @fast_kernel
-def _negated_distances(begin, end, blocks, query, tile):
+def negated_distances(begin, end, blocks, query, tile):
     for q in range(begin, end):
         for b in range(blocks.shape[0]):
             line = tile[q, b * LANES : (b + 1) * LANES]

@@ -1,0 +1,1 @@
+"""Versions in production: admit, gate, explain, predict."""
