@@ -16,6 +16,7 @@ from torch import Tensor
 from meor.backbone.base import Backbone, Scoring
 from meor.cohort.newcomers import Cohort
 from meor.compiled import share
+from meor.evaluation.tally import candidate_rows
 from meor.methods.comparison import Comparison, require_finite
 from meor.methods.equations import Scale, scales
 from meor.methods.kernels import reference_pressures
@@ -54,7 +55,7 @@ def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation:
     cohort, settings = comparison.cohort, comparison.settings
     everyone = np.arange(len(cohort))
     query_XW = _query_rows(cohort, backbone, entity, relation)
-    old_EW = np.ascontiguousarray(entity[: cohort.n_old].detach().cpu().double().numpy())
+    old_EW = candidate_rows(backbone, entity[: cohort.n_old])
     score_XK = exact_columns(backbone.scoring, query_XW, old_EW, cohort.scale)
     require_finite(cohort, score_XK, everyone)
     answer_score = exact_scores(backbone.scoring, query_XW, old_EW, cohort.answer)

@@ -91,9 +91,10 @@ class Penalty:
         return self._scale
 
     def is_frozen(self, entity: Embedding, relation: Embedding) -> bool:
-        """Are query rows, answers and old references constants of the update?"""
+        """Are query rows, answers and old references constants, and do candidates have the trained rows?"""
         newest = int(self.cohort.relation.max(initial=-1))
-        return entity.first == self.cohort.n_old and relation.first > newest
+        is_constant = entity.first == self.cohort.n_old and relation.first > newest
+        return is_constant and self._known_backbone().compares_stored_rows
 
     def frozen(self, entity: Embedding, relation: Embedding) -> Frozen:
         """The constants of the update, computed when a table is seen for the first time."""
@@ -198,7 +199,7 @@ def penalty_records(comparison: Comparison, model: Model, held: Frozen | None = 
     cohort = comparison.cohort
     centered = replace(comparison, variant=replace(comparison.variant, centered=True))
     frozen = held or freeze(centered, model.backbone, model.entity, model.relation)
-    rows = model.entity[cohort.n_old : cohort.n_cur].detach().cpu().numpy()
+    rows = model.backbone.candidate(model.entity[cohort.n_old : cohort.n_cur].detach()).cpu().numpy()
     tiles = Tiles.of(rows, frozen.scoring, comparison.settings.memory)
     new = np.full(len(cohort), np.nan)
     index = np.flatnonzero(comparison.eligible)

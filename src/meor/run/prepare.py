@@ -17,6 +17,7 @@ from meor.hosts import HOSTS
 from meor.methods import METHODS
 from meor.methods.cap import NormLaw, degrees
 from meor.run.config import Config
+from meor.run.layout import KEPT
 from meor.storage.tensors import pack_tensors
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
@@ -109,7 +110,8 @@ def with_width(config: Config, model: Model) -> Config:
 
 
 def pack_model(model: Model) -> bytes:
-    return pack_tensors({"entity": model.entity, "relation": model.relation})
+    kept = {f"{KEPT}{name}": value for name, value in model.kept.items()}
+    return pack_tensors({"entity": model.entity, "relation": model.relation, **kept})
 
 
 def content_of(model: Model) -> str:
@@ -143,6 +145,12 @@ def check(config: Config, stream: Stream, memory: int) -> None:
         )
     if any(not len(snapshot.train) for snapshot in stream.snapshots):
         raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
+    wanted = HOSTS[config.host.name].backbones
+    if wanted and config.backbone not in wanted:
+        raise ConfigError(
+            f"the host {config.host.name} trains {' or '.join(wanted)}, not {config.backbone}",
+            remedy=f"Leave the backbone out, or give --backbone {wanted[0]}",
+        )
     if METHODS[config.method].capped and BACKBONES[config.backbone].geometry is not Geometry.DOT:
         raise ConfigError(
             f"{config.method} caps norms, and under {config.backbone} a longer row does not score higher",

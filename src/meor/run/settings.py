@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from meor.errors import ConfigError
 from meor.methods import METHODS, current_name
 from meor.run.explain import explain
 from meor.stream.occurrence import ALL
@@ -70,6 +71,19 @@ def _host(value: Any) -> Any:
         raise explain(error, described, within="host.") from None
 
 
+def host_defaults(value: Any) -> Mapping[str, Any]:
+    """What the chosen host brings; nothing where none is named, or wrongly, which is said elsewhere."""
+    if value is None:
+        return {}
+    from meor.hosts import HOSTS
+
+    try:
+        settings = _host(value)
+    except (ValueError, ConfigError):
+        return {}
+    return HOSTS[settings.name].defaults(settings)
+
+
 def _plain_host(value: Any) -> Any:
     """A host without settings of its own is written as its name."""
     found = value.model_dump(mode="json")
@@ -104,7 +118,7 @@ class Base(Section):
     negatives: Positive = 10
     validate_every: Positive = 10
     patience: Positive = 3
-    init_std: Rate = 0.05
+    init_std: Rate | Literal["xavier"] = 0.05
 
 
 class Refine(Section):

@@ -54,9 +54,12 @@ def refine(
     """Train all stages to their end, from wherever the cursor stands, and return the final model.
 
     `on_step(training, loss)` comes after each step and `on_pass(training, mrr)` after each pass; either
-    may save. With `validate`, its MRR decides about stopping as often as a stage's plan says, and the best weights are the final ones.
+    may save. With `validate`, its MRR decides about stopping as often as a stage's plan says, and the best
+    weights are the final ones.
     """
     term = penalty if penalty is not None and coefficient else no_penalty
+    if not training.cursor.step:
+        training.host.start()
 
     def added(now: Training, step: Step) -> Tensor:
         return now.host.loss(step.batch) + coefficient * term(now.entity, now.relation, step.replay)
@@ -98,7 +101,7 @@ def _train_stage(
         mrr = None
         if validate is not None and _validation_is_due(cursor.pass_number, len(steps), plan):
             mrr = validate(training.model)
-            _judge(training, mrr, plan.patience)
+            _judge(training, mrr, plan)
         if on_pass is not None:
             on_pass(training, mrr)
 
@@ -128,7 +131,7 @@ def _validation_is_due(passes_done: int, steps_per_pass: int, plan: Plan) -> boo
     return due or passes_done == plan.passes
 
 
-def _judge(training: Training, mrr: float, patience: int) -> None:
+def _judge(training: Training, mrr: float, plan: Plan) -> None:
     """Keep the weights of a new best; stop after `patience` validations without one (decision 15)."""
     cursor = training.cursor
     if not math.isfinite(mrr):
@@ -143,7 +146,7 @@ def _judge(training: Training, mrr: float, patience: int) -> None:
         }
     else:
         cursor.stale += 1
-        cursor.stopped = cursor.stale >= patience
+        cursor.stopped = cursor.stale >= plan.patience and cursor.pass_number >= plan.least_passes
 
 
 def _restore_best(training: Training) -> None:
@@ -158,4 +161,5 @@ def _final(training: Training) -> Model:
             raise NonFiniteError(
                 f"An {name} row is not finite after update {training.cursor.update}. Lower the learning rate."
             )
+    model.kept = training.host.kept()
     return model
