@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import admission, cost, evaluation, foreign_audit, penalty, training
+from benchmarks import admission, cost, evaluation, foreign_audit, hosts, penalty, training
 from meor.errors import MeorError
 from meor.stream.registry import open_stream
 
@@ -34,6 +34,7 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
             f"epoch_{name}": lambda name=name: training.epoch_against_pykeen(entity, name)
             for name in ("complex", "distmult", "transe")
         },
+        **{f"epoch_{name}": lambda name=name: hosts.epoch(entity, name) for name in ("lkge", "incde")},
         "penalty": lambda: penalty.refinement_pass(entity),
         "admission": admission.against_size,
         "cost": cost.against_sizes,

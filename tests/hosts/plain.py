@@ -1,4 +1,4 @@
-"""Margin hosts written once more, plainly: torch autograd, `torch.optim.Adam`, a loop for each sum.
+"""Margin hosts written once more, plainly: torch autograd and `torch.optim.Adam`, whole tensors at a time.
 
 Nothing here is shared with `meor.hosts` but the batches, so that both see the same facts and negatives.
 """
@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import networkx as nx
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss, normalize
 
 from meor.backbone import Model
-from meor.training.host import Host, Update
+from meor.training.host import Host, Stage, Update
 from meor.training.loss import Batch
 
 
@@ -57,22 +58,24 @@ class Plain:
         """The stages of the host, with its batches."""
         self.open(model, update)
         for number, stage in enumerate(host.stages(update)):
-            self.stage = number
-            rows = [self.entity, self.relation]
-            optimizer = torch.optim.Adam(rows, lr=stage.plan.learning_rate)
-            host.update, host.stage = update, stage
-            for pass_number in range(stage.plan.passes):
-                steps = host.steps(pass_number)
-                for index in range(len(steps)):
-                    batch = steps[index].batch
-                    optimizer.zero_grad()
-                    (self.link(batch) + self.extra()).backward()
-                    for table, first in zip(rows, (stage.entity_from, stage.relation_from), strict=True):
-                        assert table.grad is not None
-                        table.grad[:first] = 0  # moments are 0, so these rows stay
-                    optimizer.step()
-                    self.stepped(batch)
+            self.train_stage(host, number, stage)
         return Model(model.backbone, self.entity.detach(), self.relation.detach())
+
+    def train_stage(self, host: Host, number: int, stage: Stage) -> None:
+        self.stage, rows = number, [self.entity, self.relation]
+        optimizer = torch.optim.Adam(rows, lr=stage.plan.learning_rate)
+        host.update, host.stage = self.update, stage
+        for pass_number in range(stage.plan.passes):
+            steps = host.steps(pass_number)
+            for index in range(len(steps)):
+                batch = steps[index].batch
+                optimizer.zero_grad()
+                (self.link(batch) + self.extra()).backward()
+                for table, first in zip(rows, (stage.entity_from, stage.relation_from), strict=True):
+                    assert table.grad is not None
+                    table.grad[:first] = 0  # moments are 0, so these rows stay
+                optimizer.step()
+                self.stepped(batch)
 
 
 @dataclass
@@ -122,56 +125,49 @@ class PlainLKGE(Plain):
                 self.relation[update.m_old :] = relation[update.m_old :]
 
     def counts(self, size: int, columns: list[int]) -> tuple[Tensor, Tensor]:
-        every = []
-        known = 0
+        every, known = [torch.zeros(size, dtype=torch.float64)], 0
         for train in (*self.update.past, self.update.train):
+            named = torch.from_numpy(train[:, columns].ravel())
+            known = max(known, int(named.max()) + 1)
             count = torch.zeros(size, dtype=torch.float64)
-            for fact in train:
-                for column in columns:
-                    count[fact[column]] += 1
-                    known = max(known, int(fact[column]) + 1)
+            count.index_add_(0, named, torch.ones(len(named), dtype=torch.float64))
             count[:known] += 1
             every.append(count)
-        return torch.stack([torch.zeros(size, dtype=torch.float64), *every[:-1]]).sum(0), every[-1]
+        return torch.stack(every[:-1]).sum(0), every[-1]
 
     def predicted(self) -> tuple[Tensor, Tensor]:
-        """Edge by edge, as the formula says."""
+        """Message by message along every edge."""
         width = self.entity.shape[1]
         vector = self.relation.reshape(-1, width)
-        into: list[list[Tensor]] = [[row] for row in self.entity]  # self-loops
-        along: list[list[Tensor]] = [[] for _ in vector]
-        for head, of, tail in self.update.train:
-            into[tail].append(self.entity[head] + vector[2 * of])
-            into[head].append(self.entity[tail] + vector[2 * of + 1])
-            along[2 * of].append(self.entity[tail] - self.entity[head])
-            along[2 * of + 1].append(self.entity[head] - self.entity[tail])
-        uses_past = bool(self.update.number) and self.settings.variant == "clean"
-        entity = []
-        for row, edges in enumerate(into):
-            past = self.entity_counts[0][row] if uses_past and row < len(self.old[0]) else 0.0
-            old = past * self.old[0][row] if past else 0.0
-            entity.append(torch.relu((old + torch.stack(edges).sum(0)) / (past + len(edges))))
-        relation = []
-        olds = self.old[1].reshape(-1, width)
-        for row, edges in enumerate(along):
-            if not edges:
-                relation.append(vector[row].detach())
-                continue
-            past = self.relation_counts[0][row // 2] if uses_past and row < len(olds) else 0.0
-            old = past * olds[row] if past else 0.0
-            relation.append((old + torch.stack(edges).sum(0)) / (past + len(edges)))
-        self.told = [bool(edges) for edges in along]
-        return torch.stack(entity), torch.stack(relation).reshape(self.relation.shape)
+        head, of, tail = torch.tensor(self.update.train).T
+        sources, targets = torch.cat([head, tail]), torch.cat([tail, head])
+        edges = torch.cat([2 * of, 2 * of + 1])
+        one = torch.ones(len(edges), 1, dtype=torch.float64)
+        total = self.entity.index_add(0, targets, self.entity[sources] + vector[edges])  # with self-loops
+        count = torch.ones(len(total), 1, dtype=torch.float64).index_add(0, targets, one)
+        along = torch.zeros_like(vector).index_add(0, edges, self.entity[targets] - self.entity[sources])
+        facts = torch.zeros(len(vector), 1, dtype=torch.float64).index_add(0, edges, one)
+        self.told = facts[:, 0] > 0
+        if self.update.number and self.settings.variant == "clean":
+            past = [counts[0][: len(old), None] for counts, old in self.counted()]
+            old = self.old[1].reshape(-1, width)
+            total = torch.cat([total[: len(past[0])] + past[0] * self.old[0], total[len(past[0]) :]])
+            count = torch.cat([count[: len(past[0])] + past[0], count[len(past[0]) :]])
+            twice = past[1].repeat_interleave(2, 0)
+            along = torch.cat([along[: len(old)] + twice * old, along[len(old) :]])
+            facts = torch.cat([facts[: len(old)] + twice, facts[len(old) :]])
+        relation = torch.where(self.told[:, None], along / facts.clamp_min(1), vector.detach())
+        return torch.relu(total / count), relation.reshape(self.relation.shape)
+
+    def counted(self) -> list[tuple[tuple[Tensor, Tensor], Tensor]]:
+        return [(self.entity_counts, self.old[0]), (self.relation_counts, self.old[1])]
 
     def extra(self) -> Tensor | float:
         entity, relation = self.predicted()
-        apart = (relation - self.relation).reshape(len(self.told), -1)[torch.tensor(self.told)]
+        apart = (relation - self.relation).reshape(len(self.told), -1)[self.told]
         total = ((entity - self.entity) ** 2).sum() / len(entity) + (apart**2).sum() / len(self.told)
         held: Tensor | float = 0.0
-        for now, old, counts in (
-            (self.entity, self.old[0], self.entity_counts),
-            (self.relation, self.old[1], self.relation_counts),
-        ):
+        for now, (counts, old) in zip((self.entity, self.relation), self.counted(), strict=True):
             before, new = (count[: len(old), None] for count in counts)
             held = held + ((before / (before + new) * (now[: len(old)] - old)) ** 2).sum()
         return self.settings.beta * total + self.settings.alpha * held
@@ -181,43 +177,48 @@ class PlainLKGE(Plain):
 class PlainIncDE(Plain):
     def open(self, model: Model, update: Update) -> None:
         super().open(model, update)
+        between, degree = self.central(update)
+        self.between, self.degree = (
+            torch.tensor(
+                [found.get(k, 0.0) for k in range(update.n_old, model.n_entities)], dtype=torch.float64
+            )
+            for found in (between, degree)
+        )
+        self.forget(0)
+
+    def central(self, update: Update) -> tuple[dict[int, float], dict[int, float]]:
         graph = nx.Graph()
         graph.add_nodes_from(update.train[:, [0, 2]].ravel().tolist())
         graph.add_edges_from((int(h), int(t)) for h, _, t in update.train if h != t)
-        self.between, self.degree = nx.betweenness_centrality(graph), nx.degree_centrality(graph)
-        self.teacher, self.seen, self.last_stage = model.entity.clone(), set[int](), 0
+        return nx.betweenness_centrality(graph), nx.degree_centrality(graph)
+
+    def forget(self, stage: int) -> None:
+        self.teacher, self.last_stage = self.entity.detach().clone(), stage
+        self.seen = torch.zeros(len(self.between), dtype=torch.float64)
 
     def extra(self) -> Tensor | float:
         n_old, released = self.update.n_old, self.settings.variant == "released"
         if self.stage != self.last_stage:
-            self.teacher, self.seen, self.last_stage = self.entity.detach().clone(), set(), self.stage
+            self.forget(self.stage)
         if not self.update.number or (self.settings.schedule == "source" and self.stage == 0):
             return 0.0
-        new = range(n_old, len(self.entity))
-        between = torch.tensor([self.between.get(k, 0.0) for k in new], dtype=torch.float64)
-        inside = float((1e-3 * (between + torch.softmax(between, 0))).sum())
-        total: Tensor | float = 0.0
-        for k, row in enumerate(self.entity):
-            teacher = self.teacher[k]
-            if k < n_old:
-                total = total + huber_loss(row, teacher, reduction="sum")
-            elif k in self.seen and released:
-                total = total + huber_loss(inside * row, inside * teacher, reduction="sum")
-            elif k in self.seen:
-                weight = self.between.get(k, 0.0) + self.degree.get(k, 0.0)
-                total = total + weight * huber_loss(row, teacher, reduction="sum")
+        old = huber_loss(self.entity[:n_old], self.teacher[:n_old], reduction="sum")
+        inside, weight = 1.0, self.between + self.degree
+        if released:
+            inside = float((1e-3 * (self.between + torch.softmax(self.between, 0))).sum())
+            weight = torch.ones_like(weight)
+        new = huber_loss(inside * self.entity[n_old:], inside * self.teacher[n_old:], reduction="none")
         self.now = self.entity.detach()[n_old:].clone()
         is_last = self.update.number == 2  # of the stream that tests use
-        return (10 if released and is_last else 1) * self.settings.weight * total
+        factor = (10 if released and is_last else 1) * self.settings.weight
+        return factor * (old + ((weight * self.seen)[:, None] * new).sum())
 
     def stepped(self, batch: Batch) -> None:
         if self.update.number and (self.settings.schedule == "paper" or self.stage):
-            self.teacher[self.update.n_old :] = self.now
-            self.seen |= {
-                *batch.fact[:, 0].tolist(),
-                *batch.fact[:, 2].tolist(),
-                *batch.negative.ravel().tolist(),
-            }
+            n_old = self.update.n_old
+            self.teacher[n_old:] = self.now
+            named = torch.from_numpy(np.concatenate([batch.fact[:, [0, 2]].ravel(), batch.negative.ravel()]))
+            self.seen[named[named >= n_old] - n_old] = 1
 
 
 PLAIN: dict[str, type[Plain]] = {

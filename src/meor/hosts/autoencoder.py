@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from torch import Tensor
 
 from meor.compiled import fast_kernel, share
 from meor.training.loss import Embedding
-from meor.training.margin import items_of
+from meor.training.margin import Gradients, Term, items_of
 from meor.typing import Facts, Floats, Ids
 
 Array = NDArray[Any]
@@ -73,12 +72,12 @@ def _compare(begin, end, entity, vector, scale, predicted, loss):  # type: ignor
 
 @fast_kernel
 def _back(begin, end, first, transposed, positive, apart, gradient):  # type: ignore[no-untyped-def]
-    """The gradient of rows first..: through each prediction they are part of, and as what is predicted."""
+    """Adds to the gradient of rows first..: by predictions they are part of, and as what is predicted."""
     start, column, value = transposed
     for row in range(begin, end):
         own, direct = gradient[row], apart[first + row]
         for i in range(own.shape[0]):
-            own[i] = -direct[i]
+            own[i] -= direct[i]
         for k in range(start[first + row], start[first + row + 1]):
             of, weight = apart[column[k]], value[k]
             if column[k] < positive.shape[0]:
@@ -140,38 +139,23 @@ class Autoencoder:
         share(_predict, len(self.scale), self.operator, *tables, constant, self._apart)
         return self._apart
 
-    def loss(self, entity: Embedding, relation: Embedding) -> Tensor:
-        """L_MAE, differentiable in the trained rows."""
-        return _Loss.apply(entity.trained, relation.trained, entity, relation, self)  # type: ignore[no-untyped-call,no-any-return]
+    def term(self, entity: Embedding, relation: Embedding, strength: float) -> Term:
+        """strength * L_MAE."""
 
+        def term(gradient: Gradients) -> float:
+            width, n = entity.data.shape[1], self.n_entities
+            apart = self.predict(entity.data, relation.data)
+            positive = apart[:n] > 0
+            loss = np.empty(len(apart))
+            tables = entity.data.numpy(), relation.data.reshape(-1, width).numpy()
+            share(_compare, len(apart), *tables, strength * self.scale, apart, loss)
+            firsts = entity.first, n + relation.first * (relation.data.shape[1] // width)
+            for table, first in zip((entity, relation), firsts, strict=True):
+                rows = gradient[id(table)].reshape(-1, width)
+                share(_back, len(rows), first, self.transposed, positive, apart, rows)
+            return float(loss.sum())
 
-class _Loss(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        context: Any,
-        entity_rows: Tensor,
-        relation_rows: Tensor,
-        entity: Embedding,
-        relation: Embedding,
-        coder: Autoencoder,
-    ) -> Tensor:
-        width, n = entity.data.shape[1], coder.n_entities
-        apart = coder.predict(entity.data, relation.data)
-        positive = apart[:n] > 0
-        loss = np.empty(len(apart))
-        vectors = relation.data.reshape(-1, width).numpy()
-        share(_compare, len(apart), entity.data.numpy(), vectors, coder.scale, apart, loss)
-        gradients = torch.empty_like(entity_rows), torch.empty_like(relation_rows)
-        firsts = entity.first, n + relation.first * (relation.data.shape[1] // width)
-        for gradient, first in zip(gradients, firsts, strict=True):
-            rows = gradient.reshape(-1, width).numpy()
-            share(_back, len(rows), first, coder.transposed, positive, apart, rows)
-        context.gradients = gradients
-        return entity_rows.new_tensor(loss.sum())
-
-    @staticmethod
-    def backward(context: Any, *upstream: Tensor) -> Any:
-        return *(gradient * upstream[0] for gradient in context.gradients), None, None, None
+        return term
 
 
 def _sparse(entry: Any) -> Sparse:

@@ -22,6 +22,7 @@ from meor.hosts.margin import MarginHost, MarginSettings, Strength
 from meor.training.anchor import anchored
 from meor.training.host import Stage, Update
 from meor.training.loss import Batch, Embedding
+from meor.training.margin import Term
 
 TABLES = ("entity", "relation")
 
@@ -52,14 +53,13 @@ class EWC(MarginHost):
         self.fisher = {name: torch.zeros_like(table.data) for name, table in self.tables.items()}
         self.counted = 0.0
 
-    def loss(self, batch: Batch) -> Tensor:
-        total = super().loss(batch)
+    def terms(self, batch: Batch) -> tuple[Term, ...]:
         self.counted = float(len(batch) * (1 + batch.negative.shape[1]))
-        if self.update.number:
-            for name, table in self.tables.items():
-                pull = anchored(table, self.before[name], self.old_fisher[name])
-                total = total + self.settings.alpha * pull
-        return total
+        held = (
+            anchored(table, self.before[name], self.old_fisher[name], self.settings.alpha)
+            for name, table in self.tables.items()
+        )
+        return *super().terms(batch), *held
 
     def stepped(self) -> None:
         for name, table in self.tables.items():

@@ -33,6 +33,7 @@ from meor.hosts.margin import MarginHost, MarginSettings, Strength
 from meor.training.anchor import distilled
 from meor.training.host import Plan, Stage, Update
 from meor.training.loss import Batch, Embedding
+from meor.training.margin import Term
 from meor.typing import Facts
 
 FIRST_STAGE = 21  # epochs
@@ -105,16 +106,16 @@ class IncDE(MarginHost):
         order = learning_order(update.train, update.n_old, update.n_entities, self.centrality())
         return update.train[order]
 
-    def loss(self, batch: Batch) -> Tensor:
-        total = super().loss(batch)
+    def terms(self, batch: Batch) -> tuple[Term, ...]:
         if not self.distils:
-            return total
+            return super().terms(batch)
         n_old = self.update.n_old
         self.next_teacher.copy_(self.entity.data[n_old:])
         self.held = np.concatenate([batch.fact[:, [0, 2]].ravel(), batch.negative.ravel()])
-        outer = torch.cat([self.outer[:n_old], self.outer[n_old:] * self.seen])
-        factor = LAST_FACTOR if self.settings.released and self.update.number == LAST_UPDATE else 1.0
-        return total + factor * self.settings.weight * distilled(self.entity, self.teacher, self.inner, outer)
+        is_last = self.settings.released and self.update.number == LAST_UPDATE
+        weight = self.settings.weight * (LAST_FACTOR if is_last else 1.0)
+        outer = weight * torch.cat([self.outer[:n_old], self.outer[n_old:] * self.seen])
+        return *super().terms(batch), distilled(self.entity, self.teacher, self.inner, outer)
 
     def stepped(self) -> None:
         if self.distils:

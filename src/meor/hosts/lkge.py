@@ -23,6 +23,7 @@ from meor.hosts.margin import MarginHost, MarginSettings, Strength
 from meor.training.anchor import anchored
 from meor.training.host import Stage, Update
 from meor.training.loss import Batch, Embedding
+from meor.training.margin import Term
 from meor.typing import Facts, Floats
 
 
@@ -70,14 +71,15 @@ class LKGE(MarginHost):
         told = torch.from_numpy(self.coder.scale[update.n_entities :][new] > 0)
         vectors[new][told] = predicted[update.n_entities :][new][told]
 
-    def loss(self, batch: Batch) -> Tensor:
-        total = super().loss(batch) + self.settings.beta * self.coder.loss(self.entity, self.relation)
-        if self.update.number:
+    def terms(self, batch: Batch) -> tuple[Term, ...]:
+        predicted = self.coder.term(self.entity, self.relation, self.settings.beta)
+        held = (
+            anchored(table, before, weight, self.settings.alpha)
             for table, before, weight in zip(
                 (self.entity, self.relation), self.before, self.weight, strict=True
-            ):
-                total = total + self.settings.alpha * anchored(table, before, weight)
-        return total
+            )
+        )
+        return *super().terms(batch), predicted, *held
 
     def tensors(self) -> dict[str, Tensor]:
         return dict(zip(("entity", "relation"), self.before, strict=True))

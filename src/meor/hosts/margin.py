@@ -29,7 +29,7 @@ from meor.random import generator
 from meor.training.draws import draw_negatives
 from meor.training.host import Host, HostSettings, Plan, Stage, Step, Update, Validation
 from meor.training.loss import Batch
-from meor.training.margin import MARGIN, items_of, margin_loss
+from meor.training.margin import MARGIN, Term, items_of, margin_term, summed
 from meor.typing import SPLITS, Facts, Ids, Split
 
 Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -95,9 +95,12 @@ class MarginHost(Host):
         return MarginPass(self.facts(), self.update, self.stage.plan, pass_number)
 
     def loss(self, batch: Batch) -> Tensor:
-        """L_new: the items' hinges over the number of rows that the batch holds, positives and negatives."""
+        return summed(self.entity, self.relation, *self.terms(batch))
+
+    def terms(self, batch: Batch) -> tuple[Term, ...]:
+        """L_new, to which hosts add: hinges over the number of rows in the batch, positives and negatives."""
         rows = len(batch) * (1 + batch.negative.shape[1])
-        return margin_loss(self.entity, self.relation, batch, divisor=rows, margin=self.settings.margin)
+        return (margin_term(self.entity, self.relation, batch, rows, self.settings.margin),)
 
 
 class MarginPass:

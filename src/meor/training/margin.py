@@ -1,4 +1,4 @@
-"""The margin loss of TransE on unit rows, with inverse relations: fused on the CPU, by autograd anywhere.
+"""The margin loss of TransE on unit rows, with inverse relations, fused; autograd is the reference.
 
 A fact (h, r, t) gives two *items*, (h, r, t) and (t, r', h), and each item negatives of its own. With
 f(h, r, t) = |n(h) + n(r) - n(t)|_1, the loss of an item is max(0, f - mean f of its negatives + margin). A
@@ -7,6 +7,7 @@ relation row holds r and r', so as vectors r is number 2 r and r' is number 2 r 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from meor.compiled import share
-from meor.training.kernels import TRANSLATION, sweep_relations, sweep_rows
 from meor.training.loss import Batch, Embedding, grouped, workspace
-from meor.training.margin_kernels import project_rows, sweep_items, unit_rows
+from meor.training.margin_kernels import gather_relations, gather_rows, sweep_items, unit_rows
 from meor.typing import Facts, Side
 
 Array = NDArray[Any]
@@ -33,6 +33,19 @@ def items_of(fact: Facts) -> Facts:
     return np.ascontiguousarray(np.stack([forward, inverse], axis=1).reshape(-1, 3))
 
 
+Gradients = Mapping[int, Array]
+"""By `id` of a table: the gradient of its trained rows, to which each term adds its own."""
+
+Term = Callable[[Gradients], float]
+"""A term of a loss: its value; its gradient is added on the way."""
+
+
+def summed(entity: Embedding, relation: Embedding, first: Term, *others: Term) -> Tensor:
+    """The sum of terms, differentiable in the trained rows. The first one fills the gradients, others add."""
+    terms = (first, *others)
+    return _Summed.apply(entity.trained, relation.trained, entity, relation, terms)  # type: ignore[no-untyped-call,no-any-return]
+
+
 def margin_loss(
     entity: Embedding,
     relation: Embedding,
@@ -40,14 +53,11 @@ def margin_loss(
     *,
     divisor: float,
     margin: float = MARGIN,
-    fused: bool | None = None,
+    fused: bool = True,
 ) -> Tensor:
     """The sum of the items' losses over a divisor: the field counts rows, (1 + negatives) per item."""
-    if fused is None:
-        fused = entity.data.device.type == "cpu"
     if fused:
-        told = entity, relation, items, margin, divisor
-        return _Fused.apply(entity.trained, relation.trained, *told)  # type: ignore[no-untyped-call,no-any-return]
+        return summed(entity, relation, margin_term(entity, relation, items, divisor, margin))
     return _reference(entity.whole(), relation.whole(), items, margin) / divisor
 
 
@@ -65,8 +75,8 @@ def _reference(entity: Tensor, relation: Tensor, items: Batch, margin: float) ->
     return torch.relu(positive - negative.mean(1) + margin).sum()
 
 
-class _Fused(torch.autograd.Function):
-    """Loss and gradient come from one kernel call; backward only hands the gradient on."""
+class _Summed(torch.autograd.Function):
+    """Losses and gradients come from one call each; backward only hands the gradient on."""
 
     @staticmethod
     def forward(
@@ -75,18 +85,11 @@ class _Fused(torch.autograd.Function):
         relation_rows: Tensor,
         entity: Embedding,
         relation: Embedding,
-        items: Batch,
-        margin: float,
-        divisor: float,
+        terms: tuple[Term, ...],
     ) -> Tensor:
-        width = entity.data.shape[1]
-        vectors = relation.data.reshape(-1, width)
-        gradients = torch.empty_like(entity_rows), torch.empty_like(relation_rows)
-        by_vector = gradients[1].reshape(-1, width)
-        tables = entity.data.numpy(), vectors.numpy()
-        loss = _fused(*tables, items, gradients[0].numpy(), by_vector.numpy(), (margin, 1.0 / divisor))
-        context.gradients = gradients
-        return entity_rows.new_tensor(loss / divisor)
+        context.gradients = torch.empty_like(entity_rows), torch.empty_like(relation_rows)
+        by_table = dict(zip((id(entity), id(relation)), (g.numpy() for g in context.gradients), strict=True))
+        return entity_rows.new_tensor(sum(term(by_table) for term in terms))
 
     @staticmethod
     def backward(context: Any, *upstream: Tensor) -> Any:
@@ -97,7 +100,22 @@ class _Fused(torch.autograd.Function):
         factor = float(upstream[0])
         if factor != 1.0:
             entity_gradient, relation_gradient = entity_gradient * factor, relation_gradient * factor
-        return entity_gradient, relation_gradient, None, None, None, None, None
+        return entity_gradient, relation_gradient, None, None, None
+
+
+def margin_term(
+    entity: Embedding, relation: Embedding, items: Batch, divisor: float, margin: float = MARGIN
+) -> Term:
+    """What `margin_loss` is: the first term of a sum, as it overwrites the gradients."""
+
+    def term(gradient: Gradients) -> float:
+        by_entity = gradient[id(entity)]
+        width = entity.data.shape[1]
+        by_vector = gradient[id(relation)].reshape(-1, width)
+        tables = entity.data.numpy(), relation.data.reshape(-1, width).numpy()
+        return _fused(*tables, items, by_entity, by_vector, (margin, 1.0 / divisor)) / divisor
+
+    return term
 
 
 def _fused(
@@ -120,14 +138,13 @@ def _fused(
         target = np.concatenate([negative, fact[:, 2:], fact[:, :1], fact[:, 2:]], axis=1).ravel()
         first = len(entity) - len(entity_gradient)
         start, entry = grouped(target, first, len(entity_gradient))
-        told = start, entry, replaced, space.scratch, space.weight, entity_gradient
-        share(sweep_rows, len(entity_gradient), TRANSLATION, unit, first, *told)
-        share(project_rows, len(entity_gradient), first, unit, length, entity_gradient)
+        batch = start, entry, replaced, space.scratch, space.weight
+        share(gather_rows, len(entity_gradient), first, batch, unit, length, entity_gradient)
     if len(relation_gradient):
         first = len(relation) - len(relation_gradient)
         start, entry = grouped(np.ascontiguousarray(fact[:, 1]), first, len(relation_gradient))
-        share(sweep_relations, len(relation_gradient), start, entry, space.scratch, relation_gradient)
-        share(project_rows, len(relation_gradient), first, vector, vector_length, relation_gradient)
+        told = space.scratch, vector, vector_length, relation_gradient
+        share(gather_relations, len(relation_gradient), first, start, entry, *told)
     return float(space.loss.sum())
 
 

@@ -1,7 +1,7 @@
 """The margin loss on unit rows, fused: what `kernels.py` is to the link loss, for `margin.py`.
 
-Unit rows are made first, and everything is summed as if they were the parameters (form 2 of `kernels.py`,
-whose row sweeps are used as they are). At the end each gradient is projected back through x -> x / |x|.
+Two sweeps, as there. Unit rows are made first, and everything is summed as if they were the parameters; then
+the gradient of each row is projected back through x -> x / |x|.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -76,13 +76,49 @@ def sweep_items(begin, end, margin, share, entity, relation, fact, negative, rep
             d_rel[i] = d_head[i] - d_tail[i]
 
 
-@fast_kernel
-def project_rows(begin, end, first, unit, length, gradient):
+@fast_part
+def _project(own, unit, length):
     """Through the normalisation: g <- (g - (g.u) u) / |x|, in place."""
+    along, inverse = 0.0, 1.0 / length
+    if length > SMALLEST:
+        for i in range(own.shape[0]):
+            along += own[i] * unit[i]
+    for i in range(own.shape[0]):
+        own[i] = (own[i] - along * unit[i]) * inverse
+
+
+@fast_kernel
+def gather_rows(begin, end, first, batch, unit, length, gradient):
+    """The gradient of each entity row: what its entries in the batch contribute, added in their order."""
+    start, entry, replaced, scratch, weight = batch
+    n_negatives = replaced.shape[1]
+    slots = n_negatives + 3
     for row in range(begin, end):
-        own, inverse, along = unit[first + row], 1.0 / length[first + row], 0.0
-        if length[first + row] > SMALLEST:
-            for i in range(gradient.shape[1]):
-                along += gradient[row, i] * own[i]
-        for i in range(gradient.shape[1]):
-            gradient[row, i] = (gradient[row, i] - along * own[i]) * inverse
+        own, here = gradient[row], unit[first + row]
+        own[:] = 0
+        for p in range(start[row], start[row + 1]):
+            b, slot = entry[p] // slots, entry[p] % slots
+            if slot <= n_negatives:
+                on_tail = slot == n_negatives or replaced[b, slot] == 1
+                query, of = scratch[0 if on_tail else 1, b], weight[b, slot]
+                for i in range(own.shape[0]):
+                    apart = query[i] - here[i]
+                    own[i] += of * math.copysign(1.0, apart) if apart != 0 else 0.0
+            else:
+                folded = scratch[slot - n_negatives + 1, b]
+                for i in range(own.shape[0]):
+                    own[i] += folded[i]
+        if start[row] < start[row + 1]:
+            _project(own, here, length[first + row])
+
+
+@fast_kernel
+def gather_relations(begin, end, first, start, entry, scratch, unit, length, gradient):
+    for row in range(begin, end):
+        own = gradient[row]
+        own[:] = 0
+        for p in range(start[row], start[row + 1]):
+            folded = scratch[4, entry[p]]
+            for i in range(own.shape[0]):
+                own[i] += folded[i]
+        _project(own, unit[first + row], length[first + row])
