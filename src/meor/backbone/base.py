@@ -177,8 +177,11 @@ class Model:
 
     def query_array(self, anchor: Ids, relation: Ids, side: Side | str) -> Floats:
         """Query rows as a contiguous numpy array on the host, for the counting kernels."""
+        rows = self.entity[_index(anchor)], self.relation[_index(relation)]
+        if not self.backbone.compares_stored_rows:  # candidates are then made in float64, so queries are too
+            rows = rows[0].double(), rows[1].double()
         with torch.no_grad():
-            return np.ascontiguousarray(self.query(anchor, relation, side).cpu().numpy())
+            return np.ascontiguousarray(self.backbone.query(*rows, Side.of(side)).cpu().numpy())
 
     def score_facts(self, fact: Facts) -> Tensor:
         """[F] scores of whole facts."""

@@ -231,7 +231,8 @@ def _places(missed: Mapping[int, int]) -> str:
 def _others(updates: Sequence[Update], missed: Mapping[int, int]) -> str:
     """Which registered hosts would learn all of them."""
     affected = [update for update in updates if update.number in missed]
-    able = [name for name, kind in HOSTS.items() if not any(unlearned(update, kind()) for update in affected)]
+    hosts = {name: host_of(Config(host=name)) for name in HOSTS}  # each with the schedule it brings
+    able = [name for name, host in hosts.items() if not any(unlearned(update, host) for update in affected)]
     if not able:
         return f"none of the registered hosts ({', '.join(HOSTS)}) moves old rows"
     return f"{_listed(able)} would learn them (--host)"
