@@ -20,6 +20,7 @@ from benchmarks import (
     dial,
     evaluation,
     foreign_audit,
+    hosts,
     penalty,
     start,
     training,
@@ -45,6 +46,7 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
             f"epoch_{name}": lambda name=name: training.epoch_against_pykeen(entity, name)
             for name in ("complex", "distmult", "transe")
         },
+        **{f"epoch_{name}": lambda name=name: hosts.epoch(entity, name) for name in ("lkge", "incde")},
         "penalty": lambda: penalty.refinement_pass(entity),
         "admission": admission.against_size,
         "admit": lambda: admit.judging_against_refining(entity),

@@ -38,7 +38,8 @@ def random_model(stream: Stream, name: str, seed: int, dim: int = 4, newcomers: 
     width = backbone.width(dim)
     entity = torch.randn(stream.entity_counts[1], width, generator=draw, dtype=torch.float64)
     entity[stream.entity_counts[0] :] *= newcomers
-    relation = torch.randn(stream.relation_counts[1], width, generator=draw, dtype=torch.float64)
+    columns = backbone.relation_columns(width)
+    relation = torch.randn(stream.relation_counts[1], columns, generator=draw, dtype=torch.float64)
     return Model(backbone, entity, relation)
 
 

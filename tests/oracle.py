@@ -31,6 +31,8 @@ def score(name: str, head, relation, tail) -> float:
 def scores(model: Model, asked: Occurrences, n: int) -> list[list[float]]:
     """[Q][n] the whole score matrix."""
     entity, relation = model.entity.tolist(), model.relation.tolist()
+    if model.backbone.name == "transe-inverse":
+        return _through_inverse(entity, relation, asked, n)
     found = []
     for fact in asked.fact.tolist():
         row = []
@@ -40,6 +42,24 @@ def scores(model: Model, asked: Occurrences, n: int) -> list[list[float]]:
             row.append(score(model.backbone.name, entity[head], relation[fact[1]], entity[tail]))
         found.append(row)
     return found
+
+
+def _through_inverse(entity, relation, asked: Occurrences, n: int) -> list[list[float]]:
+    """The head is the tail of the inverse fact; every row is divided by its length."""
+    unit = [_unit(row) for row in entity]
+    found = []
+    for fact in asked.fact.tolist():
+        half = len(relation[fact[1]]) // 2
+        parts = relation[fact[1]][:half], relation[fact[1]][half:]
+        vector = _unit(parts[0] if asked.side is Side.TAIL else parts[1])
+        anchor = unit[fact[asked.side.anchor_column]]
+        found.append([score("transe", anchor, vector, unit[e]) for e in range(n)])
+    return found
+
+
+def _unit(row: list[float]) -> list[float]:
+    length = sum(value * value for value in row) ** 0.5
+    return [value / max(length, 1e-12) for value in row]
 
 
 @dataclass
@@ -89,9 +109,14 @@ def dyadic_model(
 ) -> Model:
     """Rows of few small dyadic values: many ties, exact sums."""
     backbone = BACKBONES[name]
-    shape = backbone.width(dim)
-    draw = lambda rows: torch.from_numpy(rng.integers(-levels, levels + 1, (rows, shape)) / 4.0)  # noqa: E731
-    return Model(backbone, draw(n), draw(m))
+    shapes = (n, backbone.width(dim)), (m, backbone.relation_columns(backbone.width(dim)))
+    if (
+        not backbone.compares_stored_rows
+    ):  # roots are not dyadic, so there must be no tie that rounding breaks
+        entity, relation = (torch.from_numpy(rng.normal(size=shape)) for shape in shapes)
+        return Model(backbone, entity, relation)
+    entity, relation = (torch.from_numpy(rng.integers(-levels, levels + 1, shape) / 4.0) for shape in shapes)
+    return Model(backbone, entity, relation)
 
 
 def small_stream(

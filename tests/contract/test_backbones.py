@@ -20,7 +20,8 @@ def model_of(backbone: Backbone, seed: int = 0) -> Model:
     generator = torch.Generator().manual_seed(seed)
     width = backbone.width(6)
     entity = torch.randn(11, width, generator=generator, dtype=torch.float64)
-    return Model(backbone, entity, torch.randn(3, width, generator=generator, dtype=torch.float64))
+    columns = backbone.relation_columns(width)
+    return Model(backbone, entity, torch.randn(3, columns, generator=generator, dtype=torch.float64))
 
 
 def test_every_backbone_class_is_registered_and_so_covered() -> None:
@@ -42,7 +43,8 @@ def test_both_directions_give_a_fact_one_score(backbone: Backbone) -> None:
     fact = np.stack([rng.integers(0, 11, 50), rng.integers(0, 3, 50), rng.integers(0, 11, 50)], 1)
     whole = model.score_facts(fact)
     rows = torch.arange(50)
-    for side in SIDES:
+    has_inverse = backbone.relation_columns(1) > 1  # the head is then asked through a vector of its own
+    for side in [Side.TAIL] if has_inverse else SIDES:
         scores = model.score(fact[:, side.anchor_column], fact[:, 1], side)
         torch.testing.assert_close(scores[rows, torch.from_numpy(fact[:, side.answer_column])], whole)
 
@@ -82,8 +84,9 @@ def test_scores_are_differentiable_in_every_row(backbone: Backbone) -> None:
 
 @EVERY
 def test_tables_of_unequal_width_are_refused(backbone: Backbone) -> None:
-    with pytest.raises(ModelError, match="same width"):
-        Model(backbone, torch.zeros(3, 4), torch.zeros(2, 6))
+    for rows in (torch.zeros(3, 4), torch.zeros(2, 6)), (torch.zeros(3), torch.zeros(2, 6)):
+        with pytest.raises(ModelError, match="width"):
+            Model(backbone, *rows)
 
 
 @EVERY
@@ -91,6 +94,10 @@ def test_scores_follow_the_published_formula(backbone: Backbone) -> None:
     model = model_of(backbone)
     head, relation, tail = (rows.numpy() for rows in (model.entity[1], model.relation[2], model.entity[5]))
     half = len(head) // 2
+
+    def unit(row: np.ndarray) -> np.ndarray:
+        return row / np.linalg.norm(row)
+
     formulas = {
         "complex": lambda: float(
             np.sum(
@@ -101,6 +108,18 @@ def test_scores_follow_the_published_formula(backbone: Backbone) -> None:
         ),
         "distmult": lambda: float(np.sum(head * relation * tail)),
         "transe": lambda: float(9.0 - np.abs(head + relation - tail).sum()),
+        "transe-inverse": lambda: float(
+            9.0 - np.abs(unit(head) + unit(relation[: len(head)]) - unit(tail)).sum()
+        ),
     }
     expected = formulas[backbone.name]()
     assert float(model.score_facts(np.array([[1, 2, 5]]))[0]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_head_is_asked_through_the_inverse() -> None:
+    model = model_of(BACKBONES["transe-inverse"])
+    entity, inverse = model.entity.numpy(), model.relation.numpy()[2, 6:]
+    rows = [row / np.linalg.norm(row) for row in (entity[5], inverse, entity[1])]
+    expected = 9.0 - np.abs(rows[0] + rows[1] - rows[2]).sum()
+    found = model.score(np.array([5]), np.array([2]), Side.HEAD)[0, 1]
+    assert float(found) == pytest.approx(expected, abs=1e-12)

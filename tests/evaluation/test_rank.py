@@ -50,7 +50,8 @@ def frozen_models(stream: Stream, backbone: Backbone, seed: int) -> list[Model]:
     rng = np.random.default_rng(seed)
     width = backbone.width(3)
     entity = torch.from_numpy(rng.integers(-2, 3, (stream.entity_counts[-1], width)).astype(np.float64))
-    relation = torch.from_numpy(rng.integers(-2, 3, (stream.relation_counts[-1], width)).astype(np.float64))
+    shape = stream.relation_counts[-1], backbone.relation_columns(width)
+    relation = torch.from_numpy(rng.integers(-2, 3, shape).astype(np.float64))
     sizes = zip(stream.entity_counts, stream.relation_counts, strict=True)
     return [Model(backbone, entity[:n], relation[:m]) for n, m in sizes]
 

@@ -9,9 +9,11 @@ import torch
 from tests.tiny_run import each_step, tiny_config, tiny_stream
 from torch import Tensor
 
+from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.run.config import Config
 from meor.run.prepare import grown, host_of, update_of
 from meor.run.session import start
+from meor.run.stopping import SnapshotScore
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.shared import pair_hash, schedule_hash
@@ -22,7 +24,7 @@ FAST = ("refine.learning_rate=0.1", "refine.replay_size=60")
 
 
 def config_of(host: str, *sets: str) -> Config:
-    return tiny_config(*FAST, *sets).model_copy(update={"host": Config(host=host).host})
+    return tiny_config(f"host.name={host}", *FAST, *sets)
 
 
 def run(host: str, folder: Path, stream: Stream, *sets: str) -> RunView:
@@ -51,13 +53,20 @@ def ends_with_the_same_bits_from_every_step(view: RunView, stream: Stream) -> No
         saved.append((tensors, json.dumps(now.cursor.to_json())))
 
     training = Training.begin(host_of(config), grown(config, base, update, base), update)
-    final = refine(training, on_step=save, on_pass=save)
+    by = training.host.validation
+    validate = None if by is None else SnapshotScore(stream, 1, by, DEFAULT_MEMORY)
+    final = refine(training, validate=validate, on_step=save, on_pass=save)
     assert torch.equal(final.entity, view.model(1).entity)
     for tensors, cursor in saved:
         at = Cursor.from_json(json.loads(cursor))
-        resumed = refine(Training.restore(host_of(config), base.backbone, update, tensors=tensors, cursor=at))
+        restored = Training.restore(host_of(config), base.backbone, update, tensors=tensors, cursor=at)
+        resumed = refine(restored, validate=validate)
         assert torch.equal(resumed.entity, final.entity)
         assert torch.equal(resumed.relation, final.relation)
+        assert resumed.kept.keys() == final.kept.keys() == view.model(1).kept.keys()
+        for name, value in final.kept.items():
+            assert torch.equal(resumed.kept[name], value)
+            assert torch.equal(view.model(1).kept[name], value)
 
 
 def holds_its_contract(host: str, folder: Path) -> None:

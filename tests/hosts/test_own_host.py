@@ -20,10 +20,10 @@ from meor.stream.files import write_stream
 
 
 @pytest.fixture
-def fine_tune(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(HOSTS, "fine-tune", None)  # so that it is gone after the test
+def pull_back(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(HOSTS, "pull-back", None)  # so that it is gone after the test
     document("host", lines=40)
-    return "fine-tune"
+    return "pull-back"
 
 
 @pytest.fixture
@@ -34,15 +34,15 @@ def shrink(monkeypatch: pytest.MonkeyPatch) -> str:
     return "shrink"
 
 
-def test_the_host_holds_the_contract(fine_tune: str, tmp_path: Path) -> None:
-    holds_its_contract(fine_tune, tmp_path)
+def test_the_host_holds_the_contract(pull_back: str, tmp_path: Path) -> None:
+    holds_its_contract(pull_back, tmp_path)
 
 
-def test_its_old_rows_move_less_the_harder_it_pulls(fine_tune: str, tmp_path: Path) -> None:
+def test_its_old_rows_move_less_the_harder_it_pulls(pull_back: str, tmp_path: Path) -> None:
     stream, moved = tiny_stream(), []
     for pull in (0.0, 10.0):
-        config = config_of(fine_tune)
-        config = config.model_copy(update={"host": HOSTS[fine_tune].Settings(name=fine_tune, pull=pull)})
+        config = config_of(pull_back)
+        config = config.model_copy(update={"host": HOSTS[pull_back].Settings(name=pull_back, pull=pull)})
         folder = tmp_path / f"pull-{pull:g}"
         start(config, folder, stream=stream, resources=each_step(tmp_path / f"cache-{pull:g}"))
         before, after = RunView.open(folder).model(0).entity, RunView.open(folder).model(1).entity
@@ -72,8 +72,8 @@ def test_the_method_shrinks_newcomers_and_is_studied_and_reported(shrink: str, t
     assert "pulls newcomer rows towards 0." in (tmp_path / "study" / "report.html").read_text()
 
 
-def test_its_gradient_joins_that_of_any_host(shrink: str, fine_tune: str, tmp_path: Path) -> None:
+def test_its_gradient_joins_that_of_any_host(shrink: str, pull_back: str, tmp_path: Path) -> None:
     stream = tiny_stream()
-    alone = run(fine_tune, tmp_path / "none", stream)
-    both = run(fine_tune, tmp_path / "both", stream, f"method={shrink}", "coefficient=1.0")
+    alone = run(pull_back, tmp_path / "none", stream)
+    both = run(pull_back, tmp_path / "both", stream, f"method={shrink}", "coefficient=1.0")
     assert not torch.equal(alone.model(1).entity[24:], both.model(1).entity[24:])

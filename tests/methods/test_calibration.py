@@ -76,7 +76,8 @@ def model_of(stream: Stream, name: str, seed: int, through: int) -> Model:
     draw = torch.Generator().manual_seed(seed)
     backbone = BACKBONES[name]
     entity = torch.randn(len(stream.entities), backbone.width(3), generator=draw, dtype=torch.float64)
-    relation = torch.randn(len(stream.relations), backbone.width(3), generator=draw, dtype=torch.float64)
+    columns = backbone.relation_columns(backbone.width(3))
+    relation = torch.randn(len(stream.relations), columns, generator=draw, dtype=torch.float64)
     return Model(backbone, entity[: stream.entity_counts[through]], relation)
 
 
@@ -107,7 +108,8 @@ class ByHand:
         if (*fact, side) not in self.seen:
             asked = np.array([fact] * self.n_cur)
             asked[:, side.answer_column] = np.arange(self.n_cur)
-            raw = self.model.score_facts(asked).tolist()
+            anchor, of = np.array(fact)[[side.anchor_column]], np.array(fact)[[1]]
+            raw = self.model.score(anchor, of, side, np.arange(self.n_cur))[0].tolist()
             answer = fact[side.answer_column]
             self.seen[(*fact, side)] = [
                 (e, raw[e])

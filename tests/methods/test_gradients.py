@@ -131,7 +131,7 @@ def test_a_host_that_moves_old_rows_may_differentiate_the_references_too(name, k
         done += 1
         rows = model.entity.clone().requires_grad_()
         assert torch.autograd.gradcheck(whole, (rows,), eps=1e-6, atol=1e-6, rtol=1e-5)
-        if done == 1 and name != "transe":  # a distance has no second derivative to speak of
+        if done == 1 and not name.startswith("transe"):  # a distance has no second derivative to speak of
             assert torch.autograd.gradgradcheck(whole, (rows,), atol=1e-4, rtol=1e-4)
 
 

@@ -20,7 +20,7 @@ from meor.methods.registry import MEOR, MMR, SHUFFLED, penalties
 from meor.methods.sparse import Tiles
 from meor.stream.snapshot import build_stream
 from meor.training.loss import Embedding
-from meor.typing import Split
+from meor.typing import Side, Split
 
 
 def built(seed=0, name="complex", variant=MEOR, **chosen):
@@ -45,11 +45,9 @@ def by_hand(model, comparison, index):
     score = {}
     for x in index:
         h, r, t = cohort.fact[x]
-        rows = []
-        for e in range(cohort.n_cur):
-            fact = np.array([[e, r, t] if cohort.side[x] == 0 else [h, r, e]])
-            rows.append(float(model.score_facts(fact)))
-        score[x] = rows
+        side, anchor = (Side.HEAD, t) if cohort.side[x] == 0 else (Side.TAIL, h)
+        query = model.query(np.array([anchor]), np.array([r]), side)[0]
+        score[x] = [float(model.backbone.compare(query, model.entity[e])) for e in range(cohort.n_cur)]
 
     def pressure(x, members, tau):
         mean = sum(

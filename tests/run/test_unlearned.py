@@ -50,6 +50,10 @@ def test_hosts_that_would_learn_them_are_named_from_the_registry(monkeypatch: py
     _, frozen = remarks(stream, Replay())
     missed = len(stream.snapshots[2].train)
     assert f"frozen under host replay, so {missed} facts between known entities" in frozen
+    assert "fine-tune, ewc, emr, lkge and incde would learn them (--host)" in frozen
+    for name in [name for name in HOSTS if name != "replay"]:
+        monkeypatch.delitem(HOSTS, name)
+    _, frozen = remarks(stream, Replay())
     assert "none of the registered hosts (replay) moves old rows" in frozen
     monkeypatch.setitem(HOSTS, "mover", Mover)
     _, frozen = remarks(stream, Replay())

@@ -154,10 +154,10 @@ def test_transfer_is_a_row_a_group_with_its_interval() -> None:
         ("FBInc-S replay-transe", "ours"),
         ("FBInc-S replay-transe", "paper"),
         ("FBInc-S replay-distmult", "paper"),
-        ("FBInc-S lkge-transe", "ours"),
-        ("FBInc-S lkge-transe", "paper"),
-        ("FBInc-S incde-transe", "ours"),
-        ("FBInc-S incde-transe", "paper"),
+        ("FBInc-S lkge-transe-inverse", "ours"),
+        ("FBInc-S lkge-transe-inverse", "paper"),
+        ("FBInc-S incde-transe-inverse", "ours"),
+        ("FBInc-S incde-transe-inverse", "paper"),
     ]
     assert set(table.rows[3][2:]) == {None}  # hosts that are not there yet
     assert table.rows[4][2:5] == ("0.0023", "0.0011", "0.0035")

@@ -14,6 +14,7 @@ import torch
 from meor.backbone import BACKBONES
 from meor.training.adam import Adam, Longest
 from meor.training.loss import Batch, Embedding, link_loss
+from meor.training.margin import items_of, margin_loss
 
 def digest(*tensors):
     return hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in tensors)).hexdigest()
@@ -24,7 +25,8 @@ negative, replaced = rng.integers(300, size=(200, 10)), rng.integers(2, size=(20
 for name, backbone in BACKBONES.items():
     width = backbone.width(100)
     entity = Embedding.of(torch.from_numpy(0.1 * rng.normal(size=(300, width))), 0)
-    relation = Embedding.of(torch.from_numpy(0.1 * rng.normal(size=(9, width))), 0)
+    columns = backbone.relation_columns(width)
+    relation = Embedding.of(torch.from_numpy(0.1 * rng.normal(size=(9, columns))), 0)
     adam = Adam({"entity": entity.trained}, 0.1, longest={"entity": Longest(np.full(300, 1.0))})
     for step in range(2):
         adam.zero_grad()
@@ -33,6 +35,10 @@ for name, backbone in BACKBONES.items():
         gradient = digest(entity.trained.grad, relation.trained.grad)
         adam.step()
         print(name, loss.item().hex(), gradient, digest(entity.data))
+items = Batch(items_of(fact), np.repeat(negative, 2, 0), np.repeat(replaced, 2, 0))
+loss = margin_loss(entity, relation, items, divisor=1.0)
+loss.backward()
+print("margin", loss.item().hex(), digest(entity.trained.grad, relation.trained.grad))
 """
 
 
@@ -45,4 +51,4 @@ def test_the_first_process_of_a_machine_gets_the_bits_of_all_later_ones(tmp_path
         for _ in range(2)
     )
     assert compiled == loaded
-    assert len(loaded.splitlines()) == 6
+    assert len(loaded.splitlines()) == 9

@@ -68,7 +68,9 @@ def test_the_loss_of_a_small_graph_goes_down(stream: Stream, backbone: Backbone)
     training = Training.begin(Replay(plan), _base(stream, backbone), Update.of(stream, 0))
     refine(training, on_step=lambda _, loss: losses.append(loss))
     assert len(losses) == 40 * 8 == training.cursor.step
-    assert np.mean(losses[-8:]) < 0.8 * np.mean(losses[:8])
+    # Scores of unit rows have bounds, so their loss has less far to fall.
+    wanted = 0.8 if backbone.compares_stored_rows else 0.95
+    assert np.mean(losses[-8:]) < wanted * np.mean(losses[:8])
 
 
 @every_backbone

@@ -4,7 +4,20 @@ from meor.backbone.base import Backbone, Geometry, Model, Scoring
 from meor.backbone.complex import ComplEx
 from meor.backbone.distmult import DistMult
 from meor.backbone.transe import TransE
+from meor.backbone.transe_inverse import TransEInverse
 
-BACKBONES: dict[str, Backbone] = {backbone.name: backbone for backbone in (ComplEx(), DistMult(), TransE())}
+BACKBONES: dict[str, Backbone] = {
+    backbone.name: backbone for backbone in (ComplEx(), DistMult(), TransE(), TransEInverse())
+}
 
-__all__ = ["BACKBONES", "Backbone", "ComplEx", "DistMult", "Geometry", "Model", "Scoring", "TransE"]
+__all__ = [
+    "BACKBONES",
+    "Backbone",
+    "ComplEx",
+    "DistMult",
+    "Geometry",
+    "Model",
+    "Scoring",
+    "TransE",
+    "TransEInverse",
+]

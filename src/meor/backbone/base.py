@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -47,21 +47,36 @@ class Backbone(ABC):
         super().__init_subclass__(**options)
         if "score" in vars(cls):
             raise TypeError(f"{cls.__name__}.score would never be called. A backbone's score is `compare`.")
-        if not _declared_after(cls, "geometry", ("compare", "compare_all")):
+        if not _declared_after(cls, "geometry", ("compare", "compare_all", "candidate")):
             cls.geometry = None
-        if not _declared_after(cls, "fused_form", ("query", "compare", "compare_all", "geometry")):
+        formula = ("query", "compare", "compare_all", "candidate", "geometry")
+        if not _declared_after(cls, "fused_form", formula):
             cls.fused_form = None
 
     @abstractmethod
     def width(self, dim: int) -> int:
         """Columns of an embedding row for `dim` coordinates."""
 
+    def relation_columns(self, columns: int) -> int:
+        """Columns of a relation row beside entity rows of so many. A row may hold its inverse as well."""
+        return columns
+
     @abstractmethod
     def query(self, anchor_QW: Tensor, relation_QW: Tensor, side: Side) -> Tensor:
         """The row that candidates for the missing `side` are compared with."""
 
+    def candidate(self, row_EW: Tensor) -> Tensor:
+        """What a query row is compared with, of stored rows: the rows themselves, or e.g. unit rows."""
+        return row_EW
+
+    @property
+    def compares_stored_rows(self) -> bool:
+        """Is `candidate` the identity? Then kernels may form the gradient of a stored row themselves."""
+        return type(self).candidate is Backbone.candidate
+
     def compare(self, query_QW: Tensor, candidate_QW: Tensor) -> Tensor:
         """Scores of aligned rows (any leading shape that broadcasts)."""
+        candidate_QW = self.candidate(candidate_QW)
         if self.geometry is Geometry.DOT:
             return (query_QW * candidate_QW).sum(-1)
         if self.geometry is Geometry.L1:
@@ -72,9 +87,9 @@ class Backbone(ABC):
         """[Q, E] scores of every query against every candidate."""
         candidate_EW = candidate_EW.to(query_QW.dtype)  # stored rows may be narrower than scores
         if self.geometry is Geometry.DOT:
-            return query_QW @ candidate_EW.T
+            return query_QW @ self.candidate(candidate_EW).T
         if self.geometry is Geometry.L1:
-            return GAMMA - torch.cdist(query_QW, candidate_EW, p=1.0)
+            return GAMMA - torch.cdist(query_QW, self.candidate(candidate_EW), p=1.0)
         return self.compare(query_QW[:, None], candidate_EW)
 
     @property
@@ -120,19 +135,26 @@ class _OfIds(Backbone):
 
 @dataclass(slots=True)
 class Model:
-    """A backbone and its tables: `entity` [n, W], `relation` [m, W]. Row numbers are ids."""
+    """A backbone and its tables: `entity` [n, W], `relation` [m, W]. Row numbers are ids.
+
+    `kept` is what a host must know of this model at the next update beside its rows (a Fisher diagonal).
+    """
 
     backbone: Backbone
     entity: Tensor
     relation: Tensor
+    kept: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.entity.ndim != 2 or self.relation.ndim != 2 or self.entity.shape[1] != self.relation.shape[1]:
-            raise ModelError(
-                f"entity rows {tuple(self.entity.shape)} and relation rows {tuple(self.relation.shape)} "
-                "do not have the same width",
-                remedy="Give two tables [rows, width] of equal width",
-            )
+        shapes = tuple(self.entity.shape), tuple(self.relation.shape)
+        if len(shapes[0]) == 2 and shapes[1][1:] == (self.backbone.relation_columns(shapes[0][1]),):
+            return
+        equal = self.backbone.relation_columns(1) == 1
+        raise ModelError(
+            f"entity rows {shapes[0]} and relation rows {shapes[1]} do not have "
+            + ("the same width" if equal else f"the widths of {self.backbone.name}"),
+            remedy=f"Give two tables [rows, width]{' of equal width' if equal else ''}",
+        )
 
     @classmethod
     def of_function(cls, score: ScoreFunction, n_entities: int, n_relations: int) -> Model:
@@ -155,8 +177,11 @@ class Model:
 
     def query_array(self, anchor: Ids, relation: Ids, side: Side | str) -> Floats:
         """Query rows as a contiguous numpy array on the host, for the counting kernels."""
+        rows = self.entity[_index(anchor)], self.relation[_index(relation)]
+        if not self.backbone.compares_stored_rows:  # candidates are then made in float64, so queries are too
+            rows = rows[0].double(), rows[1].double()
         with torch.no_grad():
-            return np.ascontiguousarray(self.query(anchor, relation, side).cpu().numpy())
+            return np.ascontiguousarray(self.backbone.query(*rows, Side.of(side)).cpu().numpy())
 
     def score_facts(self, fact: Facts) -> Tensor:
         """[F] scores of whole facts."""
@@ -174,6 +199,7 @@ class Model:
             self.backbone,
             torch.cat([self.entity.detach(), new_entity.to(self.entity)]),
             torch.cat([self.relation.detach(), new_relation.to(self.relation)]),
+            self.kept,
         )
 
 

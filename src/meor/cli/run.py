@@ -43,14 +43,14 @@ BASE_FILES = {
 def command(
     stream: Annotated[str | None, typer.Option(help="Registered name, `world`, or a path. [world]")] = None,
     backbone: Annotated[str | None, typer.Option(help=f"{listed(BACKBONES)}. [complex]")] = None,
-    host: Annotated[str | None, typer.Option(help="The continual learner. [replay]")] = None,
+    host: Annotated[str | None, typer.Option(help="The continual learner (docs/hosts.md). [replay]")] = None,
     method: Annotated[
         str | None, typer.Option(help="What is added to the host; none for the host alone. [none]")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="paper or practical. [practical]")] = None,
     seed: Annotated[int | None, typer.Option(help="Addresses every draw. [0]")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run. [runs/STREAM-BACKBONE-METHOD-sSEED]")
+        Path | None, typer.Option(help="Folder of the run. [runs/STREAM-BACKBONE or HOST-METHOD-sSEED]")
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="Settings as YAML, such as a run's config.yaml.")
@@ -124,7 +124,8 @@ def stream_setting(given: str) -> str:
 
 def default_out(config: Config) -> Path:
     name = file_name(Path(config.stream).name) or "stream"
-    return Path("runs") / f"{name}-{config.backbone}-{config.method}-s{config.seed}"
+    learner = config.backbone if config.host.name == "replay" else config.host.name
+    return Path("runs") / f"{name}-{learner}-{config.method}-s{config.seed}"
 
 
 def base_files(base: Path | None, relation: Path | None, vocabulary: Path | None) -> dict[str, str] | None:

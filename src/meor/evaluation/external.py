@@ -99,7 +99,7 @@ def load_external(
             order = _in_named_order(table, named[table.kind], needed[table.kind], Path(vocabulary))
         narrow = not widen and table.kind == "entity" and table.rows.dtype.name in _FITS_FLOAT32
         ordered.append(_gathered(table, order, known, np.float32 if narrow else np.float64))
-    return Model(BACKBONES[backbone], *ordered)
+    return Model(BACKBONES[backbone], ordered[0], ordered[1])
 
 
 def _require_numbers(table: _Table, backbone: str) -> None:

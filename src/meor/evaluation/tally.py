@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from meor.backbone.base import Model
+from meor.backbone.base import Backbone, Model
 from meor.errors import MemoryBudgetError, NonFiniteError
 from meor.search.counting import count_range
 from meor.search.exact import exact_scores
@@ -137,9 +138,14 @@ def tiles_of(
 
 
 def wide_rows(model: Model, ids: slice | Ids) -> Floats:
-    """Entity rows in float64; without a copy where they are a slice of float64 rows."""
-    chosen = model.entity[ids if isinstance(ids, slice) else torch.from_numpy(ids)]
-    return np.ascontiguousarray(chosen.detach().cpu().numpy(), dtype=np.float64)
+    """Rows to compare with, in float64; without a copy where they are a slice of stored float64 rows."""
+    chosen = model.entity[ids if isinstance(ids, slice) else torch.from_numpy(ids)].detach().cpu()
+    return candidate_rows(model.backbone, chosen)
+
+
+def candidate_rows(backbone: Backbone, stored: Tensor) -> Floats:
+    """Stored entity rows as kernels compare them: in float64, as the backbone's `candidate` makes them."""
+    return np.ascontiguousarray(backbone.candidate(stored.detach().cpu().double()).numpy())
 
 
 def queries_of(model: Model, asked: Occurrences, known: EvaluationFilter, *, coarse: bool = False) -> Queries:

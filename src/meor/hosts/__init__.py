@@ -1,8 +1,13 @@
 """Continual learners. `HOSTS` names them all; a new one is one file and one line here."""
 
+from meor.hosts.emr import EMR
+from meor.hosts.ewc import EWC
+from meor.hosts.fine_tune import FineTune
+from meor.hosts.incde import IncDE
+from meor.hosts.lkge import LKGE
 from meor.hosts.replay import Replay
 from meor.training.host import Host, HostSettings
 
-HOSTS: dict[str, type[Host]] = {host.name: host for host in (Replay,)}
+HOSTS: dict[str, type[Host]] = {host.name: host for host in (Replay, FineTune, EWC, EMR, LKGE, IncDE)}
 
 __all__ = ["HOSTS", "Host", "HostSettings", "Replay"]

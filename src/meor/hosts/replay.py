@@ -49,7 +49,7 @@ class ReplayPass:
         replayed = self.replay_order[slice(*even_slice(len(self.replay_order), index, len(self)))]
         batch = _rows(self.train, self.negatives, current)
         if len(replayed):
-            batch = _join(batch, _rows(self.replay, self.replay_negatives, replayed))
+            batch = join(batch, _rows(self.replay, self.replay_negatives, replayed))
         return Step(batch, replayed)
 
 
@@ -67,7 +67,7 @@ def _rows(fact: Facts, negatives: Negatives, chosen: Ids) -> Batch:
     return Batch(fact.take(chosen, 0), negatives.entity.take(chosen, 0), negatives.replaced.take(chosen, 0))
 
 
-def _join(first: Batch, second: Batch) -> Batch:
+def join(first: Batch, second: Batch) -> Batch:
     return Batch(
         np.concatenate([first.fact, second.fact]),
         np.concatenate([first.negative, second.negative]),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from meor.backbone.base import Model
 from meor.cohort.newcomers import SCALE_SAMPLE, build_cohort
 from meor.evaluation.rank import Ranks
+from meor.evaluation.tally import wide_rows
 from meor.methods.calibrated_rank import Affine, Universe, calibrated_ranks, cohort_counts, counts_under
 from meor.methods.calibration_grid import GRID, LEVELS, Fit, Tried, choose, grid_at
 from meor.methods.equations import EPSILON_TAU, ETA_MAD, scales
@@ -74,7 +75,7 @@ class Calibrator:
         cohort = build_cohort(self.stream, update, fact, run=self.run, scale_sample=self.scale_sample)
         sides = [model.query_array(fact[:, side.anchor_column], fact[:, 1], side) for side in SIDES]
         query = np.stack(sides, axis=1).reshape(len(cohort), sides[0].shape[1]).astype(np.float64)
-        rows = np.ascontiguousarray(model.entity[: cohort.n_old].detach().cpu().numpy(), dtype=np.float64)
+        rows = wide_rows(model, slice(0, cohort.n_old))
         score = exact_columns(model.backbone.scoring, query, rows, cohort.scale)
         tau = scales(
             score, cohort.scale_size, cohort.relation, cohort.side, eta=self.eta, epsilon=self.epsilon

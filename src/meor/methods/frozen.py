@@ -16,6 +16,7 @@ from torch import Tensor
 from meor.backbone.base import Backbone, Scoring
 from meor.cohort.newcomers import Cohort
 from meor.compiled import share
+from meor.evaluation.tally import candidate_rows
 from meor.methods.comparison import Comparison, require_finite
 from meor.methods.equations import Scale, scales
 from meor.methods.kernels import reference_pressures
@@ -51,23 +52,34 @@ class Frozen:
 
 def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation: Tensor) -> Frozen:
     """The constants of an update (decision 28) at the present old rows."""
-    cohort, settings = comparison.cohort, comparison.settings
-    everyone = np.arange(len(cohort))
+    cohort = comparison.cohort
     query_XW = _query_rows(cohort, backbone, entity, relation)
-    old_EW = np.ascontiguousarray(entity[: cohort.n_old].detach().cpu().double().numpy())
-    score_XK = exact_columns(backbone.scoring, query_XW, old_EW, cohort.scale)
-    require_finite(cohort, score_XK, everyone)
+    old_EW = candidate_rows(backbone, entity[: cohort.n_old])
+    scale = _scale(comparison, backbone, query_XW, old_EW)
     answer_score = exact_scores(backbone.scoring, query_XW, old_EW, cohort.answer)
-    require_finite(cohort, answer_score, everyone)
-    scale = scales(
-        score_XK, cohort.scale_size, cohort.relation, cohort.side, eta=settings.eta, epsilon=settings.epsilon
-    )
+    require_finite(cohort, answer_score, np.arange(len(cohort)))
     known = Known(cohort.known_start, cohort.known_end, cohort.known)
     queries = Queries.prepare(backbone.scoring, query_XW, cohort.answer, known, answer_score, coarse=True)
     frozen = Frozen(backbone.scoring, queries, scale, np.zeros(len(cohort)), 0)
     if not comparison.variant.centered:
         return frozen
     return _with_references(comparison, frozen, old_EW)
+
+
+def present_scale(comparison: Comparison, backbone: Backbone, entity: Tensor, relation: Tensor) -> Scale:
+    """tau_x at the present rows, for hosts that move them: only the scale samples are scored."""
+    cohort = comparison.cohort
+    old_EW = candidate_rows(backbone, entity[: cohort.n_old])
+    return _scale(comparison, backbone, _query_rows(cohort, backbone, entity, relation), old_EW)
+
+
+def _scale(comparison: Comparison, backbone: Backbone, query_XW: Floats, old_EW: Floats) -> Scale:
+    cohort, settings = comparison.cohort, comparison.settings
+    score_XK = exact_columns(backbone.scoring, query_XW, old_EW, cohort.scale)
+    require_finite(cohort, score_XK, np.arange(len(cohort)))
+    return scales(
+        score_XK, cohort.scale_size, cohort.relation, cohort.side, eta=settings.eta, epsilon=settings.epsilon
+    )
 
 
 def _query_rows(cohort: Cohort, backbone: Backbone, entity: Tensor, relation: Tensor) -> Floats:

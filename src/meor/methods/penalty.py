@@ -21,7 +21,7 @@ from meor.cohort.newcomers import Cohort
 from meor.methods.comparison import Comparison, both_sides_of, require_finite
 from meor.methods.dense import ScoreFunction, dense_pressures, dense_scale, table_scores
 from meor.methods.equations import Scale, gaps, pressure, squared_hinge
-from meor.methods.frozen import Frozen, Scratch, freeze
+from meor.methods.frozen import Frozen, Scratch, freeze, present_scale
 from meor.methods.sparse import Tiles, join_pending, sparse_penalty, sparse_pressures
 from meor.training.loss import Embedding
 from meor.typing import Floats, Ids
@@ -54,7 +54,7 @@ class Penalty:
         backbone = self._known_backbone()
         if not self.is_frozen(entity, relation):
             score = table_scores(backbone, entity.whole(), relation.whole())
-            return self._general(score, index, dense_scale(self.comparison, score))
+            return self._general(score, index, self._present_scale(entity, relation))
         frozen = self.frozen(entity, relation)
         if self.fast or (self.fast is None and entity.data.device.type == "cpu"):
             return sparse_penalty(self.comparison, frozen, entity, index, beside=self.beside)
@@ -66,7 +66,7 @@ class Penalty:
         with torch.no_grad():
             if not self.is_frozen(entity, relation):
                 score = table_scores(backbone, entity.data, relation.data)
-                scale = dense_scale(self.comparison, score)
+                scale = self._present_scale(entity, relation)
                 new, reference = dense_pressures(self.comparison, score, index, scale)
                 return new.double().cpu().numpy(), reference.double().cpu().numpy()
             frozen = self.frozen(entity, relation)
@@ -91,9 +91,10 @@ class Penalty:
         return self._scale
 
     def is_frozen(self, entity: Embedding, relation: Embedding) -> bool:
-        """Are query rows, answers and old references constants of the update?"""
+        """Are query rows, answers and old references constants, and do candidates have the trained rows?"""
         newest = int(self.cohort.relation.max(initial=-1))
-        return entity.first == self.cohort.n_old and relation.first > newest
+        is_constant = entity.first == self.cohort.n_old and relation.first > newest
+        return is_constant and self._known_backbone().compares_stored_rows
 
     def frozen(self, entity: Embedding, relation: Embedding) -> Frozen:
         """The constants of the update, computed when a table is seen for the first time."""
@@ -122,6 +123,9 @@ class Penalty:
     def forget(self) -> None:
         """Drop what is held: old rows have been changed in place."""
         self._frozen = self._scale = None
+
+    def _present_scale(self, entity: Embedding, relation: Embedding) -> Scale:
+        return present_scale(self.comparison, self._known_backbone(), entity.data, relation.data)
 
     def _general(self, score: ScoreFunction, index: Ids, scale: Scale) -> Tensor:
         new_Q, reference_Q = dense_pressures(self.comparison, score, index, scale)
@@ -198,7 +202,7 @@ def penalty_records(comparison: Comparison, model: Model, held: Frozen | None = 
     cohort = comparison.cohort
     centered = replace(comparison, variant=replace(comparison.variant, centered=True))
     frozen = held or freeze(centered, model.backbone, model.entity, model.relation)
-    rows = model.entity[cohort.n_old : cohort.n_cur].detach().cpu().numpy()
+    rows = model.backbone.candidate(model.entity[cohort.n_old : cohort.n_cur].detach()).cpu().numpy()
     tiles = Tiles.of(rows, frozen.scoring, comparison.settings.memory)
     new = np.full(len(cohort), np.nan)
     index = np.flatnonzero(comparison.eligible)

@@ -43,7 +43,8 @@ class Wanted:
         model = model_from(found.model, path / _MODEL, self.config.backbone)
         width = BACKBONES[self.config.backbone].width(self.config.dim)
         shapes = tuple(tuple(table.shape) for table in (model.entity, model.relation))
-        if shapes != tuple((rows, width) for rows in self.rows):
+        columns = width, BACKBONES[self.config.backbone].relation_columns(width)
+        if shapes != tuple(zip(self.rows, columns, strict=True)):
             raise RunError(
                 f"its tables are {shapes}, and this run needs {self.rows} rows of {width} numbers."
             )

@@ -24,11 +24,10 @@ from pydantic import (
 from meor.errors import ConfigError
 from meor.methods import METHODS, NONE, former_name
 from meor.run.explain import explain
+from meor.run.presets import PRESETS, STREAMS
 from meor.run.settings import (
     LENGTH,
-    PRESETS,
     STOPPING,
-    STREAMS,
     Base,
     BaseModelFiles,
     Cap,
@@ -41,6 +40,7 @@ from meor.run.settings import (
     Refine,
     Section,
     Weight,
+    host_defaults,
     known_backbone,
 )
 from meor.storage.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
@@ -89,10 +89,13 @@ class Config(Section):
         filled = dict(given)
         # An unknown preset is filled as well: then only its own name is reported, not what it left out.
         known = preset if isinstance(preset, str) and preset in PRESETS else "practical"
-        for source in (STREAMS.get(str(given.get("stream", "world")).lower(), {}), PRESETS[known]):
+        of_stream = STREAMS.get(str(given.get("stream", "world")).lower(), {})
+        for source in (host_defaults(given.get("host")), of_stream, PRESETS[known]):
             for section, values in source.items():
                 own = filled.get(section, {})
-                if isinstance(own, dict):
+                if not isinstance(values, Mapping):
+                    filled.setdefault(section, values)
+                elif isinstance(own, dict):
                     filled[section] = {**_unless_decided(values, own), **own}
         return filled
 

@@ -14,9 +14,10 @@ from meor.evaluation.ranks_file import read_ranks
 from meor.run.config import Config
 from meor.run.folder import RunFolder
 from meor.run.layout import RANKS, update_name
-from meor.run.stopping import UpdateScore
+from meor.run.stopping import SnapshotScore, UpdateScore
 from meor.stream.snapshot import Stream
-from meor.training.host import Host, Update
+from meor.training.host import Host, Update, Validation
+from meor.training.refine import Validate
 from meor.typing import Side, Split
 
 BySplit = Mapping[Split, tuple[Ranks, ...]]
@@ -36,6 +37,16 @@ class Judge:
         self.updates = list(stream.updates) if chosen.updates is None else sorted(chosen.updates)
         self._made: dict[int, BySplit] = {}
 
+    def base_stopping(self) -> Validate | None:
+        """What stops base training; None where there is nothing to judge by."""
+        if self.host.validation is not None:
+            return self._by_snapshot(self.host.validation, 0)
+        return self.validation_mrr if len(self.stream.snapshots[0].valid) else None
+
+    def _by_snapshot(self, by: Validation, update: int) -> SnapshotScore | None:
+        score = SnapshotScore(self.stream, update, by, self.memory)
+        return score if score.can_judge else None
+
     def validation_mrr(self, model: Model) -> float:
         """Filtered MRR on all validation facts of snapshot 0, both sides (decision 15)."""
         ranks = rank_update(
@@ -48,8 +59,10 @@ class Judge:
         )
         return measure(np.concatenate([each.cur for each in ranks]))
 
-    def stopping(self, update: int) -> UpdateScore | None:
+    def stopping(self, update: int) -> Validate | None:
         """What stops the training of an update; None if it makes all its passes, or cannot be judged."""
+        if self.host.validation is not None:
+            return self._by_snapshot(self.host.validation, update)
         if not self.stops:
             return None
         chosen = tuple(self.selection_filter)

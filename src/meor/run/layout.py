@@ -23,6 +23,9 @@ CONFIG, LOG, VOCABULARY = "config.yaml", "log.jsonl", "vocabulary.parquet"
 MODEL, RANKS, RECORDS = "model.safetensors", "ranks.parquet", "records.parquet"
 CALIBRATION = "calibration.parquet"
 ENDPOINTS, MANIFEST, STEPS, LOCK = "endpoints.json", "manifest.json", "steps", ".lock"
+KEPT = "host."
+"""Names in a model file that are no rows: what a host keeps for the next update."""
+
 FORMAT = 1
 UPDATE = re.compile(r"update-(0|[1-9]\d{0,8})")
 _REMEDY = "Put it back as it was, or start the run again with `meor run --force`."

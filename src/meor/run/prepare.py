@@ -17,6 +17,7 @@ from meor.hosts import HOSTS
 from meor.methods import METHODS
 from meor.methods.cap import NormLaw, degrees
 from meor.run.config import Config
+from meor.run.layout import KEPT
 from meor.storage.tensors import pack_tensors
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
@@ -111,7 +112,8 @@ def with_width(config: Config, model: Model) -> Config:
 
 
 def pack_model(model: Model) -> bytes:
-    return pack_tensors({"entity": model.entity, "relation": model.relation})
+    kept = {f"{KEPT}{name}": value for name, value in model.kept.items()}
+    return pack_tensors({"entity": model.entity, "relation": model.relation, **kept})
 
 
 def content_of(model: Model) -> str:
@@ -145,6 +147,12 @@ def check(config: Config, stream: Stream, memory: int) -> None:
         )
     if any(not len(snapshot.train) for snapshot in stream.snapshots):
         raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
+    wanted = HOSTS[config.host.name].backbones
+    if wanted and config.backbone not in wanted:
+        raise ConfigError(
+            f"the host {config.host.name} trains {' or '.join(wanted)}, not {config.backbone}",
+            remedy=f"Leave the backbone out, or give --backbone {wanted[0]}",
+        )
     if METHODS[config.method].capped and BACKBONES[config.backbone].geometry is not Geometry.DOT:
         raise ConfigError(
             f"{config.method} caps norms, and under {config.backbone} a longer row does not score higher",
@@ -182,8 +190,7 @@ def _try_memory(config: Config, stream: Stream, memory: int) -> None:
     RankingPlan.within(memory, stream.entity_counts[-1], width, widened=config.dtype != "float64")
 
 
-NAMED = 5
-"""Updates that a remark names; the others are counted."""
+NAMED = 5  # updates that a remark names; the others are counted
 
 
 def remarks(stream: Stream, host: Host) -> list[str]:
@@ -230,7 +237,8 @@ def _places(missed: Mapping[int, int]) -> str:
 def _others(updates: Sequence[Update], missed: Mapping[int, int]) -> str:
     """Which registered hosts would learn all of them."""
     affected = [update for update in updates if update.number in missed]
-    able = [name for name, kind in HOSTS.items() if not any(unlearned(update, kind()) for update in affected)]
+    hosts = {name: host_of(Config(host=name)) for name in HOSTS}  # each with the schedule it brings
+    able = [name for name, host in hosts.items() if not any(unlearned(update, host) for update in affected)]
     if not able:
         return f"none of the registered hosts ({', '.join(HOSTS)}) moves old rows"
     return f"{_listed(able)} would learn them (--host)"

@@ -121,8 +121,7 @@ class Runner:
             BACKBONES[config.backbone], config.dim, *self._rows_at(0), seed=config.seed, std=std, dtype=dtype
         )
         training = self._opened(model, update_of(config, self.stream, 0))
-        validate = self.judge.validation_mrr if len(self.stream.snapshots[0].valid) else None
-        model = self.trainer.train(training, "base", validate=validate)
+        model = self.trainer.train(training, "base", validate=self.judge.base_stopping())
         meta = {
             "steps": training.cursor.step,
             "epochs": training.cursor.pass_number,

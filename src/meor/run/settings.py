@@ -1,4 +1,4 @@
-"""The groups of settings, and what the two presets make of them. Every result names its preset."""
+"""The groups of settings of a run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from meor.errors import ConfigError
 from meor.methods import METHODS, current_name
 from meor.run.explain import explain
 from meor.stream.occurrence import ALL
@@ -70,6 +71,19 @@ def _host(value: Any) -> Any:
         raise explain(error, described, within="host.") from None
 
 
+def host_defaults(value: Any) -> Mapping[str, Any]:
+    """What the chosen host brings; nothing where none is named, or wrongly, which is said elsewhere."""
+    if value is None:
+        return {}
+    from meor.hosts import HOSTS
+
+    try:
+        settings = _host(value)
+    except (ValueError, ConfigError):
+        return {}
+    return HOSTS[settings.name].defaults(settings)
+
+
 def _plain_host(value: Any) -> Any:
     """A host without settings of its own is written as its name."""
     found = value.model_dump(mode="json")
@@ -104,7 +118,7 @@ class Base(Section):
     negatives: Positive = 10
     validate_every: Positive = 10
     patience: Positive = 3
-    init_std: Rate = 0.05
+    init_std: Rate | Literal["xavier"] = 0.05
 
 
 LENGTH = frozenset({"passes", "steps", "schedule"})
@@ -210,33 +224,3 @@ class Evaluation(Section):
         if self.sample == ALL:
             found.pop("sample", None)
         return found
-
-
-PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    # Every number the paper states, to the letter.
-    "paper": {
-        "base": {"learning_rate": 1e-4, "validate_every": 1, "patience": 3},
-        "refine": {"learning_rate": 1e-4, "passes": 1, "order": "file", "newcomer_init": "base"},
-    },
-    # The same model and losses, but refinement runs until newcomers are learned: each update stops by itself.
-    # Rate and initial rows are those of the replay host alone, chosen on validation facts for each stream
-    # (results/practical/search.md). Its base learns ten times as fast, to the same validation MRR:
-    # results/practical/base.md.
-    "practical": {
-        "base": {"learning_rate": 1e-3, "validate_every": 10, "patience": 3},
-        "refine": {
-            "learning_rate": 3e-3,
-            "passes": 400,
-            "validate_steps": 10,
-            "patience": 5,
-            "tolerance": 0.005,
-            "order": "permuted",
-            "newcomer_init": "neighbours",
-        },
-    },
-}
-
-# The embedded world has a few batches per epoch: at the paper's rate it would stop before it had learned.
-STREAMS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "world": {"base": {"learning_rate": 2e-3, "validate_every": 5}},
-}

@@ -18,6 +18,7 @@ from meor.evaluation.rank import Counts, RankArray, universes_of
 from meor.evaluation.tally import tally
 from meor.stream.occurrence import EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
+from meor.training.host import Validation
 from meor.typing import SIDES, Role, Side, Split
 
 OLD_FACTS = 1_000
@@ -76,3 +77,35 @@ class UpdateScore:
         if self.frozen and role is Role.HISTORICAL:
             self._old[side] = old
         return Counts(old, counted[-1]).ranks()[1]
+
+
+@dataclass(slots=True)
+class SnapshotScore:
+    """A model of the update -> MRR on facts of the update's own snapshot, as the field stops its learners."""
+
+    stream: Stream
+    update: int
+    by: Validation
+    memory: int
+    _known: EvaluationFilter = field(init=False)
+    _asked: list[Occurrences] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known = EvaluationFilter.through(self.stream, self.update, self.by.filter_splits)
+        every = (
+            occurrences(self.stream, self.update, side, self.by.split, sample=self.by.sample)
+            for side in SIDES
+        )
+        self._asked = [each.select(each.snapshot == self.update) for each in every]
+
+    @property
+    def can_judge(self) -> bool:
+        return len(self._asked[0]) > 0
+
+    def __call__(self, model: Model) -> float:
+        n_cur = self.stream.entity_counts[self.update]
+        counted = [
+            tally(model, each, self._known, [(0, n_cur)], n_cur, self.memory)[0] for each in self._asked
+        ]
+        every = np.concatenate(counted)
+        return measure(Counts(every, np.zeros_like(every)).ranks()[1])

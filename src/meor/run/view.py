@@ -19,6 +19,7 @@ from meor.run.config import Config
 from meor.run.layout import (
     CONFIG,
     ENDPOINTS,
+    KEPT,
     LOG,
     MANIFEST,
     MODEL,
@@ -151,6 +152,7 @@ class RunView:
 def model_from(data: bytes, path: Path, backbone: str) -> Model:
     """A model from the bytes of a `model.safetensors`."""
     tensors = unpack_tensors(data, path)
+    kept = {name: tensors.pop(name) for name in sorted(tensors) if name.startswith(KEPT)}
     if set(tensors) != {"entity", "relation"}:
         raise RunError(f"{path} holds {sorted(tensors)} instead of entity and relation. {REMOVE_AND_REPEAT}")
     for tensor in tensors.values():
@@ -159,6 +161,12 @@ def model_from(data: bytes, path: Path, backbone: str) -> Model:
                 f"{path} holds something else than tables of float64 or float32 rows. {REMOVE_AND_REPEAT}"
             )
     entity, relation = tensors["entity"], tensors["relation"]
-    if entity.shape[1] != relation.shape[1] or entity.dtype != relation.dtype:
+    columns = BACKBONES[backbone].relation_columns(entity.shape[1])
+    if relation.shape[1] != columns or entity.dtype != relation.dtype:
         raise RunError(f"{path} holds entities and relations of different width or type. {REMOVE_AND_REPEAT}")
-    return Model(BACKBONES[backbone], entity, relation)
+    return Model(
+        BACKBONES[backbone],
+        entity,
+        relation,
+        {name.removeprefix(KEPT): value for name, value in kept.items()},
+    )

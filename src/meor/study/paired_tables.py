@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from meor.escape import file_name as safe_name
-from meor.hosts import HOSTS
 from meor.methods import METHODS, NONE, is_penalized, method_label
 from meor.study.effects import (
     MARGIN,
@@ -158,7 +157,7 @@ def transfer_table(plan: Study, rows: Sequence[Row], preset: str, rule: str, *, 
         if cells is not None:
             lines.append(_printed_transfer(where, cells, holm))
     if found:
-        lines += _hosts_to_come(plan, printed, holm)
+        lines += _other_hosts(plan, printed, holm)
     ends = (Column(title, "bound") for title in ("95 % low", "high", "BCa low", "BCa high"))
     gain = (Column("ΔH_cur", "effect"), *ends, WTL)
     kept = (Column("ΔA_TN", "effect"), Column("ΔA_TN LB", "bound"), Column("A_TN preserved", "count"))
@@ -171,11 +170,11 @@ def transfer_table(plan: Study, rows: Sequence[Row], preset: str, rule: str, *, 
     )
 
 
-def _hosts_to_come(plan: Study, printed: Mapping[str, tuple[str, ...]], holm: bool) -> Iterator[Line]:
-    """The paper's rows of hosts that are not there yet, below an empty one of ours."""
+def _other_hosts(plan: Study, printed: Mapping[str, tuple[str, ...]], holm: bool) -> Iterator[Line]:
+    """The paper's rows of hosts that this study leaves out, below an empty one of ours."""
     for key, cells in printed.items():
         stream, host, backbone = key.split()
-        if host not in HOSTS and any(is_stream(each, stream) for each in plan.stream):
+        if host not in plan.host and any(is_stream(each, stream) for each in plan.stream):
             where = f"{stream} {host}-{backbone}"
             yield (where, OURS, *(None,) * 11, *_unstated(holm))
             yield _printed_transfer(where, cells, holm)

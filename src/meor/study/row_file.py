@@ -10,6 +10,7 @@ from meor.errors import MeorError, StudyError
 from meor.evaluation.endpoints import overall
 from meor.methods import current_name, is_penalized
 from meor.run.layout import MODEL, is_run
+from meor.run.prepare import host_of
 from meor.run.records_file import active_share
 from meor.run.view import RunView
 from meor.storage.disk import Disk, commit_file
@@ -43,6 +44,9 @@ def row_of_run(
     rule = UNREGULARIZED if not is_penalized(cell.method) else BALANCE
     if cell.coefficient is not None:
         rule = repr(cell.coefficient)
+    shared = (
+        plan.schedule == PAIR and host_of(view.config).validation is None
+    )  # others stop by their own rule
     return Row(
         study=plan.study,
         **asdict(cell.group),
@@ -53,7 +57,7 @@ def row_of_run(
         coefficient=coefficient,
         active_share=None if not is_penalized(cell.method) else active_share(view, stream),
         pair_hash=pair_hash(view, stream),
-        schedule_hash=schedule_hash(view, stream) if plan.schedule == PAIR else None,
+        schedule_hash=schedule_hash(view, stream) if shared else None,
         multiple=cell.multiple,
         reference_hash=reference_hash(view, stream),
         run=place,

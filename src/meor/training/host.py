@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from meor.backbone.base import Backbone
 from meor.errors import ConfigError
+from meor.stream.occurrence import ALL
 from meor.stream.snapshot import Stream
 from meor.training.draws import Buffer, empty_buffer, one_of
 from meor.training.loss import Batch, Embedding, link_loss
-from meor.typing import Facts, Ids
+from meor.typing import Facts, Ids, Split
 
 Order = Literal["file", "permuted"]
 ReplayNegatives = Literal["current", "old"]
@@ -44,6 +45,7 @@ class Plan:
     tolerance: float = 0.0  # share of the best so far that an improvement adds at least
     schedule: tuple[int, ...] = ()  # passes of updates 1, 2, ... where they are decided; `passes` else
     steps: int = 0  # of each update, rounded up to whole passes; 0: `passes`
+    least_passes: int = 0  # before so many nothing stops
 
     def __post_init__(self) -> None:
         one_of("order", self.order, Order)
@@ -71,6 +73,7 @@ class Update:
     m_old: int
     m_relations: int
     replay: Buffer = field(default_factory=empty_buffer)
+    past: tuple[Facts, ...] = ()  # training facts of earlier snapshots, oldest first
 
     @classmethod
     def of(cls, stream: Stream, number: int, replay: Buffer | None = None) -> Update:
@@ -83,6 +86,7 @@ class Update:
             stream.relation_counts[number - 1] if number else 0,
             stream.relation_counts[number],
             empty_buffer() if replay is None else replay,
+            tuple(each.train for each in stream.snapshots[:number]),
         )
 
 
@@ -113,6 +117,15 @@ class Stage:
     relation_from: int
 
 
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """MRR on facts that the snapshot in training sets aside, both sides, among all entities of the moment."""
+
+    split: Split = Split.VALID
+    sample: int = ALL  # facts at most: a seeded sample, the same ones at every validation
+    filter_splits: tuple[Split, ...] = (Split.TRAIN, Split.VALID)
+
+
 class HostSettings(BaseModel):
     """The settings of a host of one's own are a subclass: `host: {name: ..., setting: ...}`."""
 
@@ -126,6 +139,8 @@ class Host(ABC):
 
     name: ClassVar[str]
     Settings: ClassVar[type[HostSettings]] = HostSettings
+    backbones: ClassVar[tuple[str, ...]] = ()
+    """Names of those its loss is written for; none named: any."""
 
     def __init__(
         self, plan: Plan | None = None, *, base: Plan | None = None, settings: HostSettings | None = None
@@ -134,6 +149,16 @@ class Host(ABC):
         self.plan = plan or Plan()
         self.base = base or self.plan
         self.settings = settings or self.Settings(name=self.name)
+
+    @classmethod
+    def defaults(cls, settings: HostSettings) -> Mapping[str, Any]:
+        """Settings of a run that this host brings, before the preset's and after what was given."""
+        return {}
+
+    @property
+    def validation(self) -> Validation | None:
+        """What decides about stopping; None: the rules of the run (decision 15)."""
+        return None
 
     @abstractmethod
     def stages(self, update: Update) -> Iterator[Stage]:
@@ -153,6 +178,16 @@ class Host(ABC):
         """The first entity row and the first relation row that any stage trains; rows below stay."""
         stages = list(self.stages(update))
         return min(one.entity_from for one in stages), min(one.relation_from for one in stages)
+
+    def recall(self, kept: Mapping[str, Tensor]) -> None:  # noqa: B027  (optional)
+        """Take what `kept` gave at the end of the update before. Called before `begin` opens an update."""
+
+    def start(self) -> None:  # noqa: B027  (optional)
+        """Once per update, before its first step: for hosts that place new rows themselves."""
+
+    def kept(self) -> dict[str, Tensor]:
+        """What the next update must know of this one beside its rows; it is stored with them."""
+        return {}
 
     def begin(
         self, update: Update, stage: Stage, backbone: Backbone, entity: Embedding, relation: Embedding

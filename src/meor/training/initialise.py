@@ -17,6 +17,7 @@ newcomers are each method's own.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -34,6 +35,7 @@ from meor.typing import SIDES, Floats, Ids
 BASE_STD = 0.05
 FACT_BLOCK = 8192  # facts whose query rows are held at once
 
+Spread = float | Literal["xavier"]
 Scheme = Literal["base", "matched", "neighbours", "schema"]
 Classes = Mapping[int, Sequence[str]]
 """The classes of an entity, by id."""
@@ -46,16 +48,24 @@ def base_model(
     n_relations: int,
     *,
     seed: int,
-    std: float = BASE_STD,
+    std: Spread = BASE_STD,
     dtype: torch.dtype = torch.float64,
 ) -> Model:
     """Rows before base training: normal, `std` for each real coordinate."""
     width = backbone.width(dim)
-    return Model(
-        backbone,
-        torch.from_numpy(std * _normal(seed, 0, "entity", n_entities, width)).to(dtype),
-        torch.from_numpy(std * _normal(seed, 0, "relation", n_relations, width)).to(dtype),
-    )
+    columns = backbone.relation_columns(width)
+    spread = spreads(std, width, n_entities, n_relations * columns // width)
+    entity = spread[0] * _normal(seed, 0, "entity", n_entities, width)
+    relation = spread[1] * _normal(seed, 0, "relation", n_relations, columns)
+    return Model(backbone, torch.from_numpy(entity).to(dtype), torch.from_numpy(relation).to(dtype))
+
+
+def spreads(std: Spread, width: int, *vectors: int) -> list[float]:
+    """The standard deviation of each table, of so many vectors.
+
+    `xavier` is sqrt(2 / (vectors + width)) of the whole table: the larger it grows, the shorter new rows are.
+    """
+    return [math.sqrt(2 / (count + width)) if std == "xavier" else float(std) for count in vectors]
 
 
 def grow(
@@ -64,7 +74,7 @@ def grow(
     *,
     seed: int,
     scheme: Scheme = "base",
-    std: float = BASE_STD,
+    std: Spread = BASE_STD,
     base: Model | None = None,
     classes: Classes | None = None,
     noise: float = 0.1,
@@ -76,12 +86,14 @@ def grow(
     """
     one_of("scheme", scheme, Scheme)
     base = _base_of(model, update, scheme, base)
-    width = model.entity.shape[1]
+    width, columns = model.entity.shape[1], model.relation.shape[1]
+    of_entities, of_relations = spreads(std, width, update.n_entities, update.m_relations * columns // width)
     entity = _normal(seed, update.number, "entity", update.n_entities - model.n_entities, width)
-    relation = _normal(seed, update.number, "relation", update.m_relations - model.n_relations, width)
+    relation = _normal(seed, update.number, "relation", update.m_relations - model.n_relations, columns)
     if scheme == "matched":
-        return _grown(model, _std(base.entity, std) * entity, _std(base.relation, std) * relation)
-    rows = std * entity
+        spread = _std(base.entity, of_entities), _std(base.relation, of_relations)
+        return _grown(model, spread[0] * entity, spread[1] * relation)
+    rows = of_entities * entity
     if scheme == "neighbours":
         _move_to_neighbours(rows, base, update)
     elif scheme == "schema":
@@ -91,7 +103,7 @@ def grow(
                 remedy="Give the classes of the entities, or use base, matched or neighbours",
             )
         _move_to_classes(rows, base, update.n_old, classes, noise * entity)
-    return _grown(model, rows, std * relation)
+    return _grown(model, rows, of_relations * relation)
 
 
 def rows_sha256(grown: Model, update: Update) -> str:

@@ -123,7 +123,7 @@ class _Workspace:
 _workspaces: dict[str, _Workspace] = {}
 
 
-def _workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any]) -> _Workspace:
+def workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any]) -> _Workspace:
     """Contiguous views of flat buffers that only grow.
 
     They are always contiguous. For a strided array numba compiles other code, whose sums have other last
@@ -155,7 +155,7 @@ def _fused_link_loss(
     """
     fact, negative, replaced = np.ascontiguousarray(batch.fact), batch.negative, batch.replaced
     n_facts, n_negatives = negative.shape
-    space = _workspace(n_facts, entity.shape[1], n_negatives, entity.dtype)
+    space = workspace(n_facts, entity.shape[1], n_negatives, entity.dtype)
     share(
         sweep_facts,
         n_facts,
@@ -173,7 +173,7 @@ def _fused_link_loss(
     if len(entity_gradient):
         target = np.concatenate([negative, fact[:, 2:], fact[:, :1], fact[:, 2:]], axis=1).ravel()
         first = len(entity) - len(entity_gradient)
-        start, entry = _grouped(target, first, len(entity_gradient))
+        start, entry = grouped(target, first, len(entity_gradient))
         share(
             sweep_rows,
             len(entity_gradient),
@@ -189,12 +189,12 @@ def _fused_link_loss(
         )
     if len(relation_gradient):
         first = len(relation) - len(relation_gradient)
-        start, entry = _grouped(np.ascontiguousarray(fact[:, 1]), first, len(relation_gradient))
+        start, entry = grouped(np.ascontiguousarray(fact[:, 1]), first, len(relation_gradient))
         share(sweep_relations, len(relation_gradient), start, entry, space.scratch, relation_gradient)
     return float(space.loss.sum() / n_facts)
 
 
-def _grouped(target: Array, first: int, n_rows: int) -> tuple[Array, Array]:
+def grouped(target: Array, first: int, n_rows: int) -> tuple[Array, Array]:
     start = np.empty(n_rows + 1, np.int64)
     entry = np.empty(len(target), np.int64)
     group(target, first, n_rows, start, entry)

@@ -61,6 +61,8 @@ def refine(
     improves, and the best weights become the final ones.
     """
     term = penalty if penalty is not None and coefficient else no_penalty
+    if not training.cursor.step:
+        training.host.start()
 
     def added(now: Training, step: Step) -> Tensor:
         return now.host.loss(step.batch) + coefficient * term(now.entity, now.relation, step.replay)
@@ -155,7 +157,7 @@ def _judge(training: Training, mrr: float, plan: Plan) -> None:
         }
     else:
         cursor.stale += 1
-        cursor.stopped = cursor.stale >= plan.patience
+        cursor.stopped = cursor.stale >= plan.patience and cursor.pass_number >= plan.least_passes
 
 
 def _restore_best(training: Training) -> None:
@@ -170,4 +172,5 @@ def _final(training: Training) -> Model:
             raise NonFiniteError(
                 f"An {name} row is not finite after update {training.cursor.update}. Lower the learning rate."
             )
+    model.kept = training.host.kept()
     return model

@@ -68,6 +68,7 @@ class Training:
         """Open an update on a grown model. The given model is left as it is."""
         _check_size(model, update)
         copy = Model(model.backbone, model.entity.detach().clone(), model.relation.detach().clone())
+        host.recall(model.kept)
         return cls._open(host, copy, update, Cursor(update.number), longest)
 
     @classmethod

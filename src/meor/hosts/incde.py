@@ -1,0 +1,131 @@
+"""IncDE: facts in hierarchical order, distillation of entities, and two stages.
+
+    L = L_new + w * sum over entities k of m_k * sum over coordinates of Huber(e'_k - e_k)
+
+- Order: layer by layer outwards from the old graph, the most central facts first (`centrality.py`). Batches
+  are consecutive blocks of it, never shuffled.
+- The teacher e' of an old entity is its row at the end of the update before, and m_k = 1. The teacher of a
+  new one is its row before the last batch; m_k is its betweenness plus its degree, and 0 until a batch has
+  held it.
+- Stages: for 21 epochs new rows alone are trained, without distillation; then every row, with it. Nothing
+  stops before epoch 31. Relations are not distilled.
+
+Clean, m_k has no weight to learn: one that multiplies a loss would only learn to make it small.
+
+`variant=released`: the loader reads plain file order after it has read the sorted one. For a new entity all
+is inside Huber, Huber(m_k e'_k - m_k e_k), with m_k = sum over new entities j of W_kj (b_j + softmax(b)_j), b
+the betweenness and W a matrix that begins at .001; its gradients are far below Adam's epsilon, so it is a
+constant here. At update 4, the last one of the authors' streams, w is ten times as large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from meor.backbone.base import Backbone
+from meor.hosts.centrality import Centrality, learning_order
+from meor.hosts.margin import MarginHost, MarginSettings, Strength
+from meor.training.anchor import distilled
+from meor.training.host import Plan, Stage, Update
+from meor.training.loss import Batch, Embedding
+from meor.training.margin import Term
+from meor.typing import Facts
+
+FIRST_STAGE = 21  # epochs
+LEAST = 31
+W = 1e-3
+LAST_UPDATE, LAST_FACTOR = 4, 10.0
+
+
+class IncDESettings(MarginSettings):
+    patience: int = 5
+    weight: Strength = 0.01
+
+
+class IncDE(MarginHost):
+    name = "incde"
+    Settings = IncDESettings
+    settings: IncDESettings
+    batch_facts = 512  # 1024 items
+    selects_on_test = False
+    _prepared: tuple[int, Centrality] | None = None
+
+    def plan_of(self, update: Update) -> Plan:
+        return replace(
+            super().plan_of(update), order="file", least_passes=0 if self.freezes(update) else LEAST
+        )
+
+    def stages(self, update: Update) -> Iterator[Stage]:
+        plan = self.plan_of(update)
+        if not update.number or self.freezes(update):
+            yield from super().stages(update)
+            return
+        first = min(FIRST_STAGE, plan.passes)
+        yield Stage(replace(plan, passes=first, validate_every=0), update.n_old, update.m_old)
+        if plan.passes > first:
+            yield Stage(replace(plan, passes=plan.passes - first, least_passes=LEAST - first), 0, 0)
+
+    def begin(
+        self, update: Update, stage: Stage, backbone: Backbone, entity: Embedding, relation: Embedding
+    ) -> None:
+        super().begin(update, stage, backbone, entity, relation)
+        self.teacher = entity.data.clone()
+        self.next_teacher = entity.data[update.n_old :].clone()
+        self.seen = torch.zeros(update.n_entities - update.n_old, dtype=torch.float64)
+        self.distils = update.number > 0 and (stage.entity_from == 0 or self.freezes(update))
+        self.inner, self.outer = self._importance() if self.distils else (torch.empty(0),) * 2
+        self.held = np.empty(0, np.int64)
+
+    def _importance(self) -> tuple[Tensor, Tensor]:
+        """[n] m_k inside and before Huber; before it is counted who was seen."""
+        update, found = self.update, self.centrality()
+        inner, outer = np.ones(update.n_entities), np.ones(update.n_entities)
+        new = slice(update.n_old, None)
+        if self.settings.released:
+            between = found.node[new]
+            softmax = np.exp(between) / np.exp(between).sum()
+            inner[new] = W * (between + softmax).sum()
+        else:
+            outer[new] = found.node[new] + found.degree[new]
+        return torch.from_numpy(inner), torch.from_numpy(outer)
+
+    def centrality(self) -> Centrality:
+        if self._prepared is None or self._prepared[0] != self.update.number:
+            self._prepared = self.update.number, Centrality.of(self.update.train, self.update.n_entities)
+        return self._prepared[1]
+
+    def facts(self) -> Facts:
+        if self.settings.released:
+            return self.update.train
+        update = self.update
+        order = learning_order(update.train, update.n_old, update.n_entities, self.centrality())
+        return update.train[order]
+
+    def terms(self, batch: Batch) -> tuple[Term, ...]:
+        if not self.distils:
+            return super().terms(batch)
+        n_old = self.update.n_old
+        self.next_teacher.copy_(self.entity.data[n_old:])
+        self.held = np.concatenate([batch.fact[:, [0, 2]].ravel(), batch.negative.ravel()])
+        is_last = self.settings.released and self.update.number == LAST_UPDATE
+        weight = self.settings.weight * (LAST_FACTOR if is_last else 1.0)
+        outer = weight * torch.cat([self.outer[:n_old], self.outer[n_old:] * self.seen])
+        return *super().terms(batch), distilled(self.entity, self.teacher, self.inner, outer)
+
+    def stepped(self) -> None:
+        if self.distils:
+            n_old = self.update.n_old
+            self.teacher[n_old:] = self.next_teacher
+            self.seen[torch.from_numpy(self.held[self.held >= n_old] - n_old)] = 1.0
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"teacher": self.teacher, "seen": self.seen} if self.update.number else {}
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        for name, rows in self.tensors().items():
+            rows.copy_(tensors[name])

@@ -1,0 +1,128 @@
+"""What fine-tuning, EWC, EMR, LKGE, IncDE and FastKGE share: TransE on unit rows, a margin loss, a schedule.
+
+All of them grew from one code base. Facts give two items each, themselves and their inverse; negatives are
+drawn per item, head or tail by a fair coin; an update is trained until its validation MRR stops rising.
+
+- `schedule=source`: their own epochs and early stopping, every row trained.
+- `schedule=paper`: one pass, old rows frozen (decision 37). The base is trained as under `source`.
+- `variant=released`: what the authors' code does where that shapes a published figure, as each host says.
+  Here: training stops by test facts, which their loader reads in place of validation facts.
+
+Different from the released code in both variants: a fact and its inverse share a batch (items were shuffled
+one by one), and negatives are drawn from all entities but the true one (the last entity was never drawn).
+A method's penalty has the run's replay buffer for its queries; no host here learns from that buffer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+from torch import Tensor
+
+from meor.hosts.replay import even_slice
+from meor.random import generator
+from meor.training.draws import draw_negatives
+from meor.training.host import Host, HostSettings, Plan, Stage, Step, Update, Validation
+from meor.training.loss import Batch
+from meor.training.margin import MARGIN, Term, items_of, margin_term, summed
+from meor.typing import SPLITS, Facts, Ids, Split
+
+Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class MarginSettings(HostSettings):
+    schedule: Literal["source", "paper"] = "source"
+    variant: Literal["clean", "released"] = "clean"
+    margin: Strength = MARGIN
+    patience: Annotated[int, Field(ge=1)] = 3  # validations, one per pass, without improvement
+    validation_sample: Annotated[int, Field(ge=0)] = 2000  # facts at most; 0 takes all
+
+    @property
+    def released(self) -> bool:
+        return self.variant == "released"
+
+
+class MarginHost(Host):
+    """Trains every row on the facts of an update. Hosts built on it add terms to the loss."""
+
+    Settings: ClassVar[type[HostSettings]] = MarginSettings
+    backbones = ("transe-inverse",)
+    settings: MarginSettings
+    batch_facts: ClassVar[int] = 1024  # 2048 items
+    learning_rate: ClassVar[float] = 1e-4
+    selects_on_test: ClassVar[bool] = True  # under `variant=released`
+
+    @classmethod
+    def defaults(cls, settings: HostSettings) -> Mapping[str, Any]:
+        shared = {"learning_rate": cls.learning_rate, "batch": cls.batch_facts, "negatives": 10}
+        base = {"epochs": 200, "validate_every": 1, "init_std": "xavier"}
+        refine = {"passes": 200, "order": "permuted", "newcomer_init": "base"}
+        if getattr(settings, "schedule", "source") == "paper":
+            refine |= {"passes": 1, "order": "file"}
+        backbone = cls.backbones[0]
+        return {"backbone": backbone, "base": {**shared, **base}, "refine": {**shared, **refine}}
+
+    @property
+    def validation(self) -> Validation:
+        sample = self.settings.validation_sample
+        if self.settings.released and self.selects_on_test:
+            return Validation(Split.TEST, sample, SPLITS)
+        return Validation(Split.VALID, sample)
+
+    def freezes(self, update: Update) -> bool:
+        return update.number > 0 and self.settings.schedule == "paper"
+
+    def plan_of(self, update: Update) -> Plan:
+        plan = replace(super().plan_of(update), patience=self.settings.patience)
+        if update.number:
+            plan = replace(plan, validate_every=0 if self.freezes(update) else 1, validate_steps=0)
+        return plan
+
+    def stages(self, update: Update) -> Iterator[Stage]:
+        rows = (update.n_old, update.m_old) if self.freezes(update) else (0, 0)
+        yield Stage(self.plan_of(update), *rows)
+
+    def facts(self) -> Facts:
+        """The facts of the update in the order that `order=file` keeps."""
+        return self.update.train
+
+    def steps(self, pass_number: int) -> MarginPass:
+        return MarginPass(self.facts(), self.update, self.stage.plan, pass_number)
+
+    def loss(self, batch: Batch) -> Tensor:
+        return summed(self.entity, self.relation, *self.terms(batch))
+
+    def terms(self, batch: Batch) -> tuple[Term, ...]:
+        """L_new, to which hosts add: hinges over the number of rows in the batch, positives and negatives."""
+        rows = len(batch) * (1 + batch.negative.shape[1])
+        return (margin_term(self.entity, self.relation, batch, rows, self.settings.margin),)
+
+
+class MarginPass:
+    """Blocks of facts, each as its two items; every fact once per pass."""
+
+    def __init__(self, fact: Facts, update: Update, plan: Plan, pass_number: int) -> None:
+        at = (plan.seed, update.number, pass_number)
+        self.items, self.n_replay = items_of(fact), len(update.replay)
+        self.drawn = draw_negatives(self.items, update.n_entities, plan.negatives, "negatives", *at)
+        self.order: Ids = np.arange(len(fact))
+        if plan.order == "permuted":
+            self.order = generator("order", *at).permutation(len(fact))
+        self.batch_size = plan.batch_size
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.order) / self.batch_size)
+
+    def __getitem__(self, index: int, /) -> Step:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        chosen = self.order[index * self.batch_size : (index + 1) * self.batch_size]
+        item = (2 * chosen[:, None] + np.arange(2)).ravel()
+        drawn = self.drawn.entity.take(item, 0), self.drawn.replaced.take(item, 0)
+        replayed = np.arange(*even_slice(self.n_replay, index, len(self)))
+        return Step(Batch(self.items.take(item, 0), *drawn), replayed)
