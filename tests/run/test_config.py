@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from meor.errors import ConfigError
 from meor.run.config import Config
-from meor.run.settings import PRESETS
+from meor.run.presets import PRESETS
 
 
 def test_the_resolved_yaml_holds_every_setting_and_reads_back_to_the_same_config(tmp_path: Path) -> None:

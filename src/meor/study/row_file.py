@@ -44,9 +44,7 @@ def row_of_run(
     rule = UNREGULARIZED if not is_penalized(cell.method) else BALANCE
     if cell.coefficient is not None:
         rule = repr(cell.coefficient)
-    shared = (
-        plan.schedule == PAIR and host_of(view.config).validation is None
-    )  # others stop by their own rule
+    shared = plan.schedule == PAIR and host_of(view.config).validation is None
     return Row(
         study=plan.study,
         **asdict(cell.group),
