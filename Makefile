@@ -24,11 +24,7 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 	@touch $@
 
 demo: setup
-	@$(BIN)/meor run --stream world --method meor --out demo/world --force
-	@$(BIN)/meor audit demo/world
-	@$(BIN)/meor study primary --stream world --pairs 3 --rule balance --method none --method meor \
-	  --set dim=64 --out demo/study
-	@$(BIN)/meor report demo/study
+	@$(BIN)/meor demo --out demo
 
 lint: setup
 	$(BIN)/ruff check .

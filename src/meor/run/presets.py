@@ -12,9 +12,8 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "refine": {"learning_rate": 1e-4, "passes": 1, "order": "file", "newcomer_init": "base"},
     },
     # The same model and losses, but refinement runs until newcomers are learned: each update stops by itself.
-    # Rate and initial rows are those of the replay host alone, chosen on validation facts for each stream
-    # (results/practical/search.md). Its base learns ten times as fast, to the same validation MRR:
-    # results/practical/base.md.
+    # results/practical/search.py searches rate and initial rows stream by stream; these serve until then. Its
+    # base learns ten times as fast, to the same validation MRR: results/practical/base.md.
     "practical": {
         "base": {"learning_rate": 1e-3, "validate_every": 10, "patience": 3},
         "refine": {
