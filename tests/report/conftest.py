@@ -20,6 +20,7 @@ from meor.run.records_file import records_bytes
 from meor.run.session import start
 from meor.run.trainer import Resources
 from meor.run.view import RunView
+from meor.study.plan import Study
 from meor.study.results import Results
 from meor.study.rows import Row
 
@@ -74,6 +75,7 @@ def study_folder(tmp_path_factory: pytest.TempPathFactory, run_folder: Path, pen
     for name, source in names.items():
         shutil.copytree(source, folder / "runs" / "world" / "pair-0" / name)
     write_rows(folder / "runs.parquet", invented_rows())
+    put(folder, "study.yaml", invented_plan().to_yaml())
     put(folder, "failures.json", json.dumps({"world/pair-7/uor": "the disk was full."}))
     return folder
 
@@ -81,6 +83,19 @@ def study_folder(tmp_path_factory: pytest.TempPathFactory, run_folder: Path, pen
 def put(folder: Path, name: str, text: str) -> None:
     """A file of a study, listed as the study would."""
     Results(folder).replace({name: text.encode()})
+
+
+def invented_plan(**changes: object) -> Study:
+    """The plan of the invented rows: a curve of multiples per penalty."""
+    penalties = [method for method in METHODS if method not in ("none", "calibration")]
+    given = {
+        "study": "primary",
+        "stream": "ENTITY",
+        "methods": list(METHODS),
+        "coefficient_rule": ["balance", "validated"],
+        "curves": {method: {"method": method, "values": MULTIPLES[1:]} for method in penalties},
+    }
+    return Study.resolve({**given, **changes})
 
 
 def invented_rows(stream: str = "ENTITY") -> list[Row]:
@@ -122,6 +137,8 @@ def _row(stream, pair, method, rule, multiple, gain, shared, rng) -> Row:
         multiple=multiple or None,
         reference_hash=None,
         run=f"runs/world/pair-{pair}/{method}" + ("" if multiple in (0.0, 1.0) else f"-x{multiple:g}"),
+        curve=method if rule == "balance" and multiple > 1.0 else None,
+        at=multiple if rule == "balance" and multiple > 1.0 else None,
     )
     return replace(row, D_MCI=row.H_old - row.H_cur)
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.report.conftest import invented_rows, put
+from tests.report.conftest import invented_plan, invented_rows, put
 from tests.study.study_rows import write_rows
 from typer.testing import CliRunner
 
@@ -24,7 +24,7 @@ from meor.report.study_effects import verdict
 from meor.study.coefficient import Choice
 from meor.study.effects import compare, effect, levels
 from meor.study.paper import paper_tables
-from meor.study.plan import FIRST_SELECTION_SEED, Study
+from meor.study.plan import FIRST_SELECTION_SEED
 from meor.study.results import Results
 from meor.study.rows import Group, Row, read_rows
 from meor.study.table import Table
@@ -149,14 +149,14 @@ def test_the_paper_stands_below_ours_digit_for_digit(tmp_path: Path) -> None:
     assert (bound[1].text, bound[2].sort, bound[2].below) == ("lower bound", against.lower, "paper 0.0052")
 
 
-def test_the_frontier_is_there_where_a_grid_is_and_only_there(page: Page, tmp_path: Path) -> None:
+def test_the_frontier_is_there_where_curves_are_and_only_there(page: Page, tmp_path: Path) -> None:
     assert "frontier" in [section.id for section in page.sections]
     plain = [row for row in invented_rows() if row.multiple in (None, 1.0)]
     write_rows(tmp_path / "runs.parquet", plain)
     without = page_of(tmp_path)
     assert "frontier" not in [section.id for section in without.sections]
-    assert "Over multiples of the coefficient" in page.sentence
-    assert "Over multiples" not in without.sentence
+    assert "At equal A_TN" in page.sentence
+    assert "At equal A_TN" not in without.sentence
 
 
 def test_a_study_without_run_folders_says_what_it_cannot_show(tmp_path: Path) -> None:
@@ -224,7 +224,8 @@ def test_many_settings_with_one_comparison_share_a_forest(tmp_path: Path) -> Non
 
 def test_a_sampled_study_says_so_under_its_tables_and_where_it_says_how_it_was_made(tmp_path: Path) -> None:
     write_rows(tmp_path / "runs.parquet", invented_rows())
-    put(tmp_path, "study.yaml", Study.load("frontier").to_yaml())
+    plan = invented_plan(settings={"evaluation": {"sample": 5000}}, tables=["absolute", "frontier"])
+    put(tmp_path, "study.yaml", plan.to_yaml())
     page = page_of(tmp_path)
     shown = [*tables(page, "endpoints"), *tables(page, "effects"), *tables(page, "frontier")]
     assert len(shown) > 3
@@ -364,6 +365,7 @@ def test_pairs_that_chose_a_coefficient_are_not_counted_as_pairs_of_the_study(tm
 
 
 def test_every_table_of_effects_says_that_nothing_is_adjusted(tmp_path: Path) -> None:
+    put(tmp_path, "study.yaml", invented_plan().to_yaml())
     page = written(tmp_path, invented_rows())
     shown = [*tables(page, "effects"), *tables(page, "frontier")]
     assert any("equal A_TN" in table.caption for table in shown)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from meor.hosts import HOSTS
 from meor.methods import NONE
 from meor.report import figures
 from meor.report.figures import CurvePoint, FrontierLine
@@ -184,18 +183,19 @@ def _transfer(printed: PaperTable, data: StudyData) -> Table:
         ]
         rows.append((f"{group}, rule {setting.rule}", *cells))
     if rows:
-        rows += _hosts_to_come(printed, data)
+        rows += _other_hosts(printed, data)
     names = ["ΔH_cur mean", "ΔH_cur low", "ΔH_cur high", "ΔA_TN mean", "ΔA_TN lower"]
     title = "Effects of MEOR beside the paper's Table 5"
     return Table(title, (Column("setting"), *_levels(names)), tuple(rows))
 
 
-def _hosts_to_come(printed: PaperTable, data: StudyData) -> list[tuple[Value, ...]]:
-    """The paper's rows of hosts that are not there yet; ours is --."""
+def _other_hosts(printed: PaperTable, data: StudyData) -> list[tuple[Value, ...]]:
+    """The paper's rows of hosts that the study did not run; ours is --."""
     rows: list[tuple[Value, ...]] = []
+    ran = {each.group.host for each in data.settings}
     for key in printed.rows:
         stream, host, backbone = key.split()
-        if host not in HOSTS and any(is_stream(each.group.stream, stream) for each in data.settings):
+        if host not in ran and any(is_stream(each.group.stream, stream) for each in data.settings):
             cells = (_beside(ABSENT, None, printed.cell(key, column)) for column in TRANSFER_COLUMNS)
             rows.append((f"{stream}, {host}-{backbone}", *cells))
     return rows
