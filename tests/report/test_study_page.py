@@ -205,10 +205,10 @@ def test_many_settings_with_one_comparison_share_a_forest(tmp_path: Path) -> Non
     assert [row[1].below for row in transfer.rows[:2]] == ["paper 0.0026", "paper 0.0026"]
     to_come = [(row[0].text, row[1].text, row[1].below) for row in transfer.rows[2:]]
     assert to_come == [
-        ("FBInc-S, lkge-transe", "--", "paper 0.0023"),
-        ("FBInc-S, incde-transe", "--", "paper 0.0029"),
-        ("FBInc-L, lkge-transe", "--", "paper 0.0026"),
-        ("FBInc-L, incde-transe", "--", "paper 0.0032"),
+        ("FBInc-S, lkge-transe-inverse", "--", "paper 0.0023"),
+        ("FBInc-S, incde-transe-inverse", "--", "paper 0.0029"),
+        ("FBInc-L, lkge-transe-inverse", "--", "paper 0.0026"),
+        ("FBInc-L, incde-transe-inverse", "--", "paper 0.0032"),
     ]
     short, full = tables(page, "effects")
     assert [row[0].text for row in short.rows] == ["FBInc-S", "FBInc-L", "WN-CKGE"]
