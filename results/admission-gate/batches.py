@@ -10,5 +10,9 @@ for update in stream.updates:
         print("head", "relation", "tail", "split", sep="\t", file=file)
         for split in ("train", "valid", "test"):
             for head, relation, tail in stream.snapshots[update].facts([split]).tolist():
-                ends = stream.entities.label(head), stream.relations.label(relation), stream.entities.label(tail)
+                ends = (
+                    stream.entities.label(head),
+                    stream.relations.label(relation),
+                    stream.entities.label(tail),
+                )
                 print(*ends, split, sep="\t", file=file)
