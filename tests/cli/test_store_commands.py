@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.tiny_run import SETTINGS, tiny_stream
 from typer.testing import CliRunner, Result
 
 from meor.cli import app
+from meor.stream.files import write_stream
 
 HOSTILE = "<script>alert(1)</script>\x1b[31mred\u202e"
 
@@ -50,7 +52,11 @@ def test_a_week_in_the_life_of_a_store(live: Path, tmp_path: Path) -> None:
     dry = meor("admit", live, "week.tsv", "--new-relations", "--budget", "1", "--dry-run", "--json")
     assert dry.exit_code == 0
     assert json.loads(dry.stdout)["dry_run"]
-    done = meor("admit", live, "week.tsv", "--new-relations", "--budget", "1", "--out", tmp_path / "v.json")
+    done = meor(
+        "admit", live, "week.tsv", "--new-relations", "--budget", "1", "--out", "v.json", "--page", "v.html"
+    )
+    assert "<script>alert" not in (tmp_path / "v.html").read_text()
+    assert "Admission: admitted" in (tmp_path / "v.html").read_text()
     assert done.exit_code == 0, done.output
     assert json.loads((tmp_path / "v.json").read_text())["verdict"] == "admitted"
     told = json.loads(meor("history", live, "--json").stdout)
@@ -117,3 +123,26 @@ def test_what_cannot_be_done_is_said_in_one_line(live: Path, words: tuple[str, .
     assert found.exit_code == 2
     assert match in found.output
     assert len(found.output.strip().splitlines()) == 1
+
+
+def test_a_store_of_embeddings_made_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    stream = tiny_stream()
+    write_stream(stream, tmp_path / "ring")
+    draw = np.random.default_rng(0)
+    rows = {"entity": stream.entities.labels, "relation": stream.relations.labels}
+    for kind, labels in rows.items():
+        np.save(tmp_path / f"{kind}.npy", draw.normal(size=(len(labels), 8)))
+    named = [f"{kind}\t{row}\t{label}\n" for kind, labels in rows.items() for row, label in enumerate(labels)]
+    (tmp_path / "names.tsv").write_text("".join(named))
+    words = ["--from", "entity.npy", "--relation", "relation.npy", "--vocabulary", "names.tsv"]
+    made = meor(
+        "store", "create", "live", *words, "--stream", "ring", "--backbone", "complex", "--budget", ".5"
+    )
+    assert made.exit_code == 0, made.output
+    assert "40 entities" in made.stdout
+    (tmp_path / "more.tsv").write_text("e0\tr0\tnew\nnew\tr1\te3\n")
+    assert meor("admit", "live", "more.tsv", "--quiet").exit_code in (0, 4)
+    assert "new" in meor("predict", "live", "e0", "r0", "?", "--k", "50").stdout
+    wrong = meor("store", "create", "other", *words[:4], "--stream", "ring", "--backbone", "complx")
+    assert (wrong.exit_code, "complex" in wrong.output) == (2, True)

@@ -30,6 +30,7 @@ from meor.stream import registry
 from meor.stream.registry import open_stream
 
 LONG = LETTERS * (LONGEST + 1)
+SHORTENED = {"audit", "inspect", "study", "predict", "explain", "diff", "history"}
 Words = tuple[object, ...]
 
 
@@ -53,6 +54,12 @@ class Places:
         self.facts = self.inputs / f"{component('f', 200)}.tsv"
         lines = [f"{label(f'e{i}')}\tr{label('')}\t{label(f'e{i * 7 % 30}')}\n" for i in (*range(30), 3)]
         self.facts.write_text("".join(lines), encoding="utf-8")
+        self.store = self.outputs / "store"
+        self.batch = self.inputs / f"{component('b', 200)}.tsv"
+        lines = [f"{label(f'n{i % 4}')}\t{label('r0')}\t{label(f'e{i}')}\n" for i in range(12)]
+        self.batch.write_text("".join(lines), encoding="utf-8")
+        self.queries = self.inputs / f"{component('q', 200)}.tsv"
+        self.queries.write_text(f"{label('e0')}\t{label('r0')}\t?\n", encoding="utf-8")
 
     def _foreign(self) -> Words:
         stream = open_stream(self.stream)
@@ -119,6 +126,7 @@ def cases(at: Places) -> dict[str, list[tuple[int, Words]]]:
             (2, ("report", absent)),
             (2, ("report", at.run, "--out", at.inputs)),
         ],
+        **store_cases(at, absent),
         "data fetch": [
             (0, ("data", "fetch", "Small", "--from", at.archive, "--data-dir", at.data)),
             (2, ("data", "fetch", component())),
@@ -140,6 +148,45 @@ def cases(at: Places) -> dict[str, list[tuple[int, Words]]]:
             (0, ("data", "grow", at.facts, undecodable, "--snapshots", "2")),
             (2, ("data", "grow", at.facts, at.outputs, "--snapshots", "2")),
         ],
+    }  # fmt: skip
+
+
+def store_cases(at: Places, absent: Path) -> dict[str, list[tuple[int, Words]]]:
+    query = label("e0"), label("r0"), "?"
+    return {
+        "store create": [
+            (0, ("store", "create", at.store, "--from", at.run)),
+            (2, ("store", "create", at.outputs / "store2", "--from", absent)),
+        ],
+        "admit": [
+            (3, ("admit", at.store, at.batch, "--floor", "1")),
+            (0, ("admit", at.store, at.batch, "--budget", "1", "--page", at.outputs / "page.html")),
+            (0, ("admit", at.store, at.facts, "--budget", "1", "--dry-run", "--json", "--new-relations")),
+            (2, ("admit", at.store, absent)),
+        ],
+        "predict": [
+            (0, ("predict", at.store, *query, "--k", "50")),
+            (0, ("predict", at.store, "--queries", at.queries, "--k", "50")),
+            (2, ("predict", at.store, label("nobody"), label("r0"), "?")),
+            (2, ("predict", absent)),
+        ],
+        "explain": [
+            (0, ("explain", at.store, *query)),
+            (0, ("explain", at.run, *query, "--json")),
+            (2, ("explain", at.store, *query, "--answer", label("nobody"))),
+        ],
+        "diff": [(0, ("diff", at.store, "1", "2")), (2, ("diff", at.store, "1", component()))],
+        "history": [
+            (0, ("history", at.store)),
+            (0, ("history", at.store, "--json")),
+            (2, ("history", absent)),
+        ],
+        "rollback": [
+            (0, ("rollback", at.store, "--reason", label("why"))),
+            (2, ("rollback", at.store, component())),
+        ],
+        "store check": [(0, ("store", "check", at.store)), (2, ("store", "check", absent))],
+        "serve": [(2, ("serve", absent))],
     }  # fmt: skip
 
 
@@ -195,7 +242,7 @@ def test_a_label_is_no_markup_of_rich_and_is_shortened_on_the_terminal(walk: Wal
     for name in ("audit", "inspect"):
         assert r"[red]<img src=x onerror=alert(1)>\x1b[31m" in walk.said[name, 0][1], name
     for call, (words, out, _) in walk.said.items():
-        if "--json" not in words and call[0] in {"audit", "inspect", "study"}:
+        if not {"--json", "--queries"} & set(words) and call[0] in SHORTENED:
             shown = [line for line in out.splitlines() if "meor report" not in line]
             assert LONG not in "\n".join(shown), call
     for call in (("data info", 0), ("data check", 0), ("study", 0)):
@@ -275,7 +322,7 @@ def strange(names: Iterable[str], known: re.Pattern[str]) -> set[str]:
 
 
 def test_no_element_and_no_attribute_of_a_page_comes_from_a_label(walk: Walk) -> None:
-    pages = [walk.at.run / "report.html", walk.at.study / "report.html"]
+    pages = [*(at / "report.html" for at in (walk.at.run, walk.at.study)), walk.at.outputs / "page.html"]
     for path in pages:
         page = Structure()
         page.feed(path.read_text(encoding="utf-8"))

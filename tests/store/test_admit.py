@@ -17,7 +17,9 @@ from meor.errors import InputError, MeorError
 from meor.run.session import start
 from meor.run.view import RunView
 from meor.store.admit import Outcome, Request, admit
+from meor.store.answers import Query
 from meor.store.create import content_of_run
+from meor.store.explain import Subject, explain
 from meor.store.folder import Store, create
 from meor.store.graph import extended, through
 from meor.store.settings import GateSettings
@@ -110,6 +112,21 @@ def test_a_forced_admission_says_so(store: Path, batch: Path, golden: Path) -> N
     entry = Store(store).log()[-1]
     assert (entry["event"], entry["reason"], entry["current"]) == ("flagged", "launch day", forced.version)
     assert Store(store).version().gate().budget == 0.2  # what the command line says is for one admission
+
+
+def test_blame_adds_up_and_the_worst_answers_are_explained_alike(store: Path, batch: Path) -> None:
+    told = asked(store, batch).verdict
+    assert sum(row["charge"] for row in told["blame"]) == pytest.approx(told["endpoints"]["D_MCI"])
+    charges = [row["charge"] for row in told["blame"]]
+    assert charges == sorted(charges, reverse=True)
+    assert told["worst"]
+    lost = [row["lost"] for row in told["worst"]]
+    assert lost == sorted(lost, reverse=True)
+    subject = Subject.of(store)
+    for row in told["worst"][:5]:
+        found = explain(subject, Query.of(row["head"], row["relation"], row["tail"]), answer=row["answer"])
+        assert (found["rank_old"], found["rank_current"]) == (row["rank_old"], row["rank_current"])
+        assert {each["newcomer"] for each in found["displacers"]} == set(row["newcomers_ahead"])
 
 
 def test_a_floor_keeps_newcomers_that_learned_nothing_out(store: Path, batch: Path) -> None:

@@ -66,7 +66,7 @@ def command(
     if queries is not None:
         for asked in _blocks(queries):
             for query, found in zip(asked, answers.top_each(asked, k, **how), strict=True):  # type: ignore[arg-type]
-                sys.stdout.write(json.dumps(told(chosen.name, query, found), ensure_ascii=False) + "\n")
+                sys.stdout.write(json.dumps(told(chosen.name, query, found)) + "\n")
         return
     query = Query.of(head or "", relation or "", tail or "")
     found = answers.top_each([query], k, **how)[0]  # type: ignore[arg-type]

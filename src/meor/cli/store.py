@@ -14,7 +14,7 @@ from meor.cli.options import DataDir, Memory, Quiet, Threads
 from meor.cli.progress import watcher
 from meor.cli.run import resources
 from meor.errors import ConfigError
-from meor.escape import shell
+from meor.escape import shell, terminal
 from meor.run.config import Config
 from meor.run.layout import is_run
 from meor.run.session import use_threads
@@ -87,7 +87,7 @@ def create_store(
         entities, facts = len(content.stream.entities), len(content.stream.prefix(10**9))
         Console().print(
             Text(
-                f"{store}: version {name}, {entities:,} entities, {facts:,} facts. "
+                f"{terminal(store)}: version {name}, {entities:,} entities, {facts:,} facts. "
                 f"Next: {shell(['meor', 'admit', str(store), 'FACTS.tsv'])}"
             ),
             soft_wrap=True,
@@ -101,4 +101,5 @@ def check(store: Annotated[Path, typer.Argument(help="A store.")]) -> None:
     entries, names = found.log(), found.names()
     for name in names:
         found.version(name).check()
-    print(f"{store}: {len(names)} versions and {len(entries)} lines of the log are as they were written.")
+    told = f"{len(names)} versions and {len(entries)} lines of the log are as they were written."
+    print(f"{terminal(store)}: {told}")

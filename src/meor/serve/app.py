@@ -23,7 +23,7 @@ from meor.serve.limits import App, Limits, Message, Receive, Scope, Send
 from meor.serve.state import Served
 
 LARGEST_REQUEST = 8 << 20
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "testserver"})
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
 
 

@@ -29,7 +29,7 @@ class Served:
 
     def current(self) -> Answers:
         """The loaded version. If the store has moved on, it is followed behind the scenes."""
-        if self._stamp() != self._seen:
+        if self._stamp() != self._seen and not self._loading.locked():
             threading.Thread(target=self.follow, daemon=True).start()
         return self._current
 

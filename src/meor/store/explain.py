@@ -13,6 +13,7 @@ from meor.backbone import Model
 from meor.errors import InputError
 from meor.evaluation.blame import newcomers_ahead
 from meor.evaluation.rank import rank
+from meor.evaluation.tally import DEFAULT_MEMORY, tally
 from meor.methods.comparison import Comparison, Settings
 from meor.methods.penalty import penalty_records
 from meor.run.config import Config
@@ -123,13 +124,11 @@ def _by_admission(
     subject: Subject, known: EvaluationFilter, asked: Occurrences, answer: int
 ) -> list[dict[str, int]]:
     """Its rank among all entities admitted by then, from its own admission on, with this model."""
-    stream = subject.stream
-    told = []
-    for at, count in enumerate(stream.entity_counts):
-        if answer < count:
-            found = rank(subject.model, asked, known, (count, count))
-            told.append({"update": at, "rank": int(found.cur[0])})
-    return told
+    counts = subject.stream.entity_counts
+    ranges = list(zip((0, *counts), counts, strict=False))
+    ahead = tally(subject.model, asked, known, ranges, counts[-1], DEFAULT_MEMORY)
+    ranks = 1 + np.cumsum([each[0, :2].sum() for each in ahead])
+    return [{"update": at, "rank": int(ranks[at])} for at, count in enumerate(counts) if answer < count]
 
 
 def _displacers(

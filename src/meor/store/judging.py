@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,6 +75,17 @@ class Gained:
     ahead: Lists
 
 
+class _Part(NamedTuple):
+    """The queries of one side, ranked."""
+
+    asked: Asked
+    others: Ids  # 1 + old entities ahead
+    cur: Ids
+    past: Ids
+    query: Ids  # pairs of a query ...
+    id: Ids  # ... and a newcomer ahead of its answer
+
+
 def judge(
     stream: Stream,
     models: tuple[Model, Model | None],
@@ -93,24 +106,28 @@ def judge(
         if before is not None and len(asked):
             past = rank(before, asked, known, (n_old, n_old), memory=memory).old
         ahead = _lists(model, asked, known, ranks.cur - ranks.old, range(n_old, n_cur), memory)
-        parts.append((each, ranks.old, ranks.cur, past, ahead))
-    sides = [each for each, *_ in parts]
-    base = np.cumsum([0, *(len(each.fact) for each in sides)])
-    of = np.concatenate([part[4][0] + first for part, first in zip(parts, base, strict=False)])
-    size = np.concatenate([cur - old for _, old, cur, _, _ in parts])
+        parts.append(_Part(each, ranks.old, ranks.cur, past, *ahead))
     return Judged(
         given.sides,
-        np.concatenate([each.fact for each in sides]),
-        np.concatenate([np.full(len(each.fact), each.side) for each in sides]),
-        np.concatenate([each.answer for each in sides]),
-        np.concatenate([each.weight for each in sides]),
-        np.concatenate([each.cluster for each in sides]),
-        np.concatenate([each.keep for each in sides]),
-        np.concatenate([past for *_, past, _ in parts]),
-        np.concatenate([old for _, old, *_ in parts]),
-        np.concatenate([cur for _, _, cur, *_ in parts]),
-        Lists.of(size, of, np.concatenate([part[4][1] for part in parts])),
+        np.concatenate([part.asked.fact for part in parts]),
+        np.concatenate([np.full(len(part.cur), part.asked.side) for part in parts]),
+        np.concatenate([part.asked.answer for part in parts]),
+        np.concatenate([part.asked.weight for part in parts]),
+        np.concatenate([part.asked.cluster for part in parts]),
+        np.concatenate([part.asked.keep for part in parts]),
+        np.concatenate([part.past for part in parts]),
+        np.concatenate([part.others for part in parts]),
+        np.concatenate([part.cur for part in parts]),
+        _all_lists(parts),
     )
+
+
+def _all_lists(parts: Sequence[_Part]) -> Lists:
+    """Those of all sides, their queries one after the other."""
+    first = np.cumsum([0, *(len(part.cur) for part in parts)])
+    query = np.concatenate([part.query + at for part, at in zip(parts, first, strict=False)])
+    size = np.concatenate([part.cur - part.others for part in parts])
+    return Lists.of(size, query, np.concatenate([part.id for part in parts]))
 
 
 def _lists(
@@ -129,12 +146,10 @@ def gained(
     stream: Stream, model: Model, known: EvaluationFilter, sample: int, *, memory: int
 ) -> Gained | None:
     """Rank queries of the batch whose answer is a newcomer: held-out facts if there are any, else its own."""
-    update = len(stream.snapshots) - 1
-    n_old, n_cur = stream.entity_counts[-2], stream.entity_counts[-1]
-    snapshot = stream.snapshots[-1]
-    facts, held_out = snapshot.facts([Split.VALID, Split.TEST]), True
+    n_old = stream.entity_counts[-2]
+    facts, held_out = stream.snapshots[-1].facts([Split.VALID, Split.TEST]), True
     if not (facts[:, [0, 2]] >= n_old).any():
-        facts, held_out = snapshot.train, False
+        facts, held_out = stream.snapshots[-1].train, False
     facts = facts[(facts[:, [0, 2]] >= n_old).any(1)]
     if len(facts) > sample:
         order = generator("gained", stream.name, len(facts)).permutation(len(facts))
@@ -142,35 +157,34 @@ def gained(
     parts = []
     for side in SIDES:
         row = np.flatnonzero(facts[:, side.answer_column] >= n_old)
-        if not len(row):
-            continue
-        each = Asked(side, facts[row], np.zeros(len(row), np.int64), np.zeros(len(row)), row)
-        asked = each.occurrences(update)
-        counts = count(model, asked, known, (n_old, n_cur), memory=memory)
-        others, new = 1 + counts.old[:, :2].sum(1), counts.new[:, :2].sum(1)
-        query, id = _lists(model, asked, known, counts.new[:, 0], range(n_old, n_cur), memory)
-        tied = np.flatnonzero(counts.new[:, 1])
-        if len(tied):  # equal scores are decided by id, which lists of higher scores do not show
-            more = _tied(model, asked.select(tied), known, n_old, n_cur)
-            query, id = np.concatenate([query, tied[more[0]]]), np.concatenate([id, more[1]])
-        parts.append((each, others, others + new, new, query, id))
+        if len(row):
+            each = Asked(side, facts[row], np.zeros(len(row), np.int64), np.zeros(len(row)), row)
+            parts.append(_gained_part(stream, model, known, each, memory))
     if not parts:
         return None
-    base = np.cumsum([0, *(len(part[0].fact) for part in parts)])
-    of = np.concatenate([part[4] + first for part, first in zip(parts, base, strict=False)])
-    weight = [np.full(len(part[0].fact), 1 / (len(parts) * len(part[0].fact))) for part in parts]
     return Gained(
         held_out,
-        np.concatenate([part[0].fact for part in parts]),
-        np.concatenate([np.full(len(part[0].fact), part[0].side) for part in parts]),
-        np.concatenate(weight),
-        np.concatenate([part[0].cluster for part in parts]),
-        np.concatenate([part[1] for part in parts]),
-        np.concatenate([part[2] for part in parts]),
-        Lists.of(
-            np.concatenate([part[3] for part in parts]), of, np.concatenate([part[5] for part in parts])
-        ),
+        np.concatenate([part.asked.fact for part in parts]),
+        np.concatenate([np.full(len(part.cur), part.asked.side) for part in parts]),
+        np.concatenate([np.full(len(part.cur), 1 / (len(parts) * len(part.cur))) for part in parts]),
+        np.concatenate([part.asked.cluster for part in parts]),
+        np.concatenate([part.others for part in parts]),
+        np.concatenate([part.cur for part in parts]),
+        _all_lists(parts),
     )
+
+
+def _gained_part(stream: Stream, model: Model, known: EvaluationFilter, each: Asked, memory: int) -> _Part:
+    n_old, n_cur = stream.entity_counts[-2], stream.entity_counts[-1]
+    asked = each.occurrences(len(stream.snapshots) - 1)
+    counts = count(model, asked, known, (n_old, n_cur), memory=memory)
+    others, new = 1 + counts.old[:, :2].sum(1), counts.new[:, :2].sum(1)
+    query, id = _lists(model, asked, known, counts.new[:, 0], range(n_old, n_cur), memory)
+    tied = np.flatnonzero(counts.new[:, 1])
+    if len(tied):  # equal scores are decided by id, which lists of higher scores do not show
+        more = _tied(model, asked.select(tied), known, n_old, n_cur)
+        query, id = np.concatenate([query, tied[more[0]]]), np.concatenate([id, more[1]])
+    return _Part(each, others, others + new, others, query, id)
 
 
 def _tied(
