@@ -76,19 +76,18 @@ def test_the_gradient_is_the_derivative_of_the_loss(name: str) -> None:
     with torch.no_grad():
         training.entity.data.add_(0.01 * torch.sin(torch.arange(before.numel()).reshape(before.shape)))
     batch = host.steps(0)[0].batch
-    loss = host.loss(batch)
-    loss.backward()
-    step = 1e-6
-    assert training.entity.trained.grad is not None
+    (gradient,) = torch.autograd.grad(host.loss(batch), training.entity.trained)
+    at, first, step = training.entity.data, training.entity.first, 1e-6
     for row, column in ((0, 0), (7, 3), (23, 5), (24, 1), (31, 2)):
-        at = training.entity.data
-        slopes = []
+        if row < first:
+            continue
+        values = []
         for sign in (1, -1):
             at[row, column] += sign * step
-            slopes.append(float(host.loss(batch).detach()))
+            values.append(float(host.loss(batch).detach()))
             at[row, column] -= sign * step
-        slope = (slopes[0] - slopes[1]) / (2 * step)
-        assert slope == pytest.approx(float(training.entity.trained.grad[row, column]), abs=1e-7)
+        slope = (values[0] - values[1]) / (2 * step)
+        assert slope == pytest.approx(float(gradient[row - first, column]), abs=1e-7)
 
 
 def test_a_host_brings_its_own_schedule_and_what_is_given_wins() -> None:
@@ -107,7 +106,8 @@ def test_rows_move_by_the_schedule() -> None:
     update = Update.of(tiny_stream(), 1)
     for name in MARGIN_HOSTS:
         hosts = [host_of(config_of(name, f"host.schedule={way}")) for way in ("source", "paper")]
-        assert [host.first_rows(update) for host in hosts] == [(0, 0), (24, 3)]
+        moves = (24, 3) if name == "fastkge" else (0, 0)
+        assert [host.first_rows(update) for host in hosts] == [moves, (24, 3)]
         assert [list(host.stages(update))[-1].plan.validate_every for host in hosts] == [1, 0]
 
 
