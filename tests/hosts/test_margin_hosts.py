@@ -143,6 +143,23 @@ def test_every_fact_comes_once_with_its_inverse() -> None:
     assert (found[1::2] == found[::2][:, ::-1] + [0, 1, 0]).all()
 
 
+def test_released_items_are_shuffled_one_by_one_and_the_last_entity_is_never_drawn() -> None:
+    stream, drawn = tiny_stream(), {}
+    for variant in ("clean", "released"):
+        host = host_of(config_of("fine-tune", "refine.order=permuted", f"host.variant={variant}"))
+        model = base_model(BACKBONES["transe-inverse"], 6, 32, 4, seed=0)
+        Training.begin(host, model, Update.of(stream, 1))
+        every = [
+            host.steps(number)[index].batch for number in range(9) for index in range(len(host.steps(0)))
+        ]
+        items = np.concatenate([batch.fact for batch in every])
+        drawn[variant] = np.concatenate([batch.negative.ravel() for batch in every]).max()
+        pairs = (items[1::2] == items[::2][:, ::-1] + [0, 1, 0]).all(1)
+        assert pairs.all() == (variant == "clean")
+        assert len(items) == 9 * 2 * len(stream.snapshots[1].train)
+    assert drawn == {"clean": 31, "released": 30}
+
+
 def test_the_memory_is_half_old_and_half_new() -> None:
     stream = tiny_stream()
     update = update_of(config_of("emr"), stream, 2)
