@@ -16,7 +16,7 @@ from torch.nn.functional import huber_loss, normalize
 
 from meor.backbone import Model
 from meor.training.host import Host, Stage, Update
-from meor.training.loss import Batch
+from meor.training.loss import Batch, Embedding
 
 
 @dataclass
@@ -221,10 +221,56 @@ class PlainIncDE(Plain):
             self.seen[named[named >= n_old] - n_old] = 1
 
 
+@dataclass
+class PlainFastKGE(Plain):
+    """Two products per table instead of one leaf; groups and normal rows are those of the host."""
+
+    def train(self, host: Host, model: Model, update: Update) -> Model:
+        if not update.number:
+            return super().train(host, model, update)
+        self.open(model, update)
+        (stage,) = host.stages(update)
+        host.begin(
+            update,
+            stage,
+            model.backbone,
+            Embedding.of(model.entity, update.n_old),
+            Embedding.of(model.relation, update.m_old),
+        )
+        groups = [
+            (
+                group.table is host.entity,
+                group.member,
+                group.left.detach().clone(),
+                group.right.detach().clone(),
+            )
+            for group in host.groups.values()  # type: ignore[attr-defined]
+        ]
+        leaves = [part.requires_grad_() for _, _, *both in groups for part in both]
+        optimizer = torch.optim.Adam(leaves, lr=stage.plan.learning_rate)
+        for pass_number in range(stage.plan.passes):
+            steps = host.steps(pass_number)
+            for index in range(len(steps)):
+                self.grow(model, groups)
+                optimizer.zero_grad()
+                self.link(steps[index].batch).backward()
+                optimizer.step()
+        self.grow(model, groups)
+        return Model(model.backbone, self.entity.detach(), self.relation.detach())
+
+    def grow(self, model: Model, groups: list[tuple[bool, Tensor, Tensor, Tensor]]) -> None:
+        tables = [model.relation, model.entity]
+        for of_entities, member, left, right in groups:
+            first = self.update.n_old if of_entities else self.update.m_old
+            tables[of_entities] = tables[of_entities].index_add(0, first + member, left @ right / len(right))
+        self.relation, self.entity = tables
+
+
 PLAIN: dict[str, type[Plain]] = {
     "fine-tune": Plain,
     "emr": Plain,
     "ewc": PlainEWC,
     "lkge": PlainLKGE,
     "incde": PlainIncDE,
+    "fastkge": PlainFastKGE,
 }

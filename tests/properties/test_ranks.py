@@ -20,6 +20,9 @@ from meor.stream.occurrence import EvaluationFilter, occurrences
 from meor.stream.snapshot import Stream
 from meor.typing import SIDES, SPLITS, Split
 
+EXACT = sorted(name for name, backbone in BACKBONES.items() if backbone.compares_stored_rows)
+"""Backbones whose scores of dyadic rows are exact sums; a unit row has roots in it."""
+
 holds = Lengths(short=2000, long=20_000)
 
 
@@ -47,7 +50,7 @@ def cases(draw) -> Case:
         facts=draw(st.integers(0, 12)),
         relations=draw(st.integers(1, 2)),
     )
-    name = draw(st.sampled_from(sorted(BACKBONES)))
+    name = draw(st.sampled_from(EXACT))
     model = oracle.dyadic_model(
         name,
         len(stream.entities),
@@ -212,7 +215,7 @@ def smallest_budget(model, asked, known, n_old, n_cur) -> int:
     return int(needed.replace(",", ""))
 
 
-@pytest.mark.parametrize("name", sorted(BACKBONES))
+@pytest.mark.parametrize("name", EXACT)
 def test_neither_budget_nor_screening_nor_order_changes_a_rank(name):
     rng = np.random.default_rng(5)
     stream = oracle.small_stream(rng, base=120, admitted=60, facts=900, relations=3)

@@ -2,12 +2,15 @@
 
 from meor.hosts.emr import EMR
 from meor.hosts.ewc import EWC
+from meor.hosts.fastkge import FastKGE
 from meor.hosts.fine_tune import FineTune
 from meor.hosts.incde import IncDE
 from meor.hosts.lkge import LKGE
 from meor.hosts.replay import Replay
 from meor.training.host import Host, HostSettings
 
-HOSTS: dict[str, type[Host]] = {host.name: host for host in (Replay, FineTune, EWC, EMR, LKGE, IncDE)}
+HOSTS: dict[str, type[Host]] = {
+    host.name: host for host in (Replay, FineTune, EWC, EMR, LKGE, IncDE, FastKGE)
+}
 
 __all__ = ["HOSTS", "Host", "HostSettings", "Replay"]

@@ -2,7 +2,8 @@
 
 The memory holds 5,000 facts of snapshot 0. Before each update a random half of it is kept, and as many facts
 of the update's own snapshot join it. In an update every batch holds the whole memory (forward, without
-inverse items), with fresh negatives at every step, in one mean. `variant=released` differs in stopping alone.
+inverse items), with fresh negatives at every step, in one mean. `variant=released` differs as
+`margin.py` says.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class EMR(MarginHost):
         memory = memory_of(update, self.settings.memory, plan.seed) if update.number else None
         if memory is None or not len(memory):
             return super().steps(pass_number)
-        return EMRPass(memory, update, plan, pass_number)
+        return EMRPass(memory, update, plan, pass_number, released=self.settings.released)
 
 
 def memory_of(update: Update, size: int, seed: int) -> Facts:
@@ -53,8 +54,10 @@ def memory_of(update: Update, size: int, seed: int) -> Facts:
 
 
 class EMRPass(MarginPass):
-    def __init__(self, memory: Facts, update: Update, plan: Plan, pass_number: int) -> None:
-        super().__init__(update.train, update, plan, pass_number)
+    def __init__(
+        self, memory: Facts, update: Update, plan: Plan, pass_number: int, *, released: bool
+    ) -> None:
+        super().__init__(update.train, update, plan, pass_number, released=released)
         self.memory = items_of(memory)[::2]
         self.update, self.plan, self.pass_number = update, plan, pass_number
 

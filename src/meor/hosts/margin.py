@@ -6,10 +6,10 @@ drawn per item, head or tail by a fair coin; an update is trained until its vali
 - `schedule=source`: their own epochs and early stopping, every row trained.
 - `schedule=paper`: one pass, old rows frozen (decision 37). The base is trained as under `source`.
 - `variant=released`: what the authors' code does where that shapes a published figure, as each host says.
-  Here: training stops by test facts, which their loader reads in place of validation facts.
+  Here: training stops by test facts, which their loader reads as validation facts; items are shuffled
+  one by one (clean, a fact and its inverse share a batch); and negatives are drawn from all entities but the
+  last one, the true one included (clean, from all but the true one).
 
-Different from the released code in both variants: a fact and its inverse share a batch (items were shuffled
-one by one), and negatives are drawn from all entities but the true one (the last entity was never drawn).
 A method's penalty has the run's replay buffer for its queries; no host here learns from that buffer.
 """
 
@@ -25,8 +25,8 @@ from pydantic import Field
 from torch import Tensor
 
 from meor.hosts.replay import even_slice
-from meor.random import generator
-from meor.training.draws import draw_negatives
+from meor.random import Address, generator
+from meor.training.draws import Negatives, draw_negatives
 from meor.training.host import Host, HostSettings, Plan, Stage, Step, Update, Validation
 from meor.training.loss import Batch
 from meor.training.margin import MARGIN, Term, items_of, margin_term, summed
@@ -92,7 +92,8 @@ class MarginHost(Host):
         return self.update.train
 
     def steps(self, pass_number: int) -> MarginPass:
-        return MarginPass(self.facts(), self.update, self.stage.plan, pass_number)
+        told = self.update, self.stage.plan, pass_number
+        return MarginPass(self.facts(), *told, released=self.settings.released)
 
     def loss(self, batch: Batch) -> Tensor:
         return summed(self.entity, self.relation, *self.terms(batch))
@@ -104,25 +105,33 @@ class MarginHost(Host):
 
 
 class MarginPass:
-    """Blocks of facts, each as its two items; every fact once per pass."""
+    """Blocks of items with their negatives; every item once per pass."""
 
-    def __init__(self, fact: Facts, update: Update, plan: Plan, pass_number: int) -> None:
+    def __init__(self, fact: Facts, update: Update, plan: Plan, pass_number: int, *, released: bool) -> None:
         at = (plan.seed, update.number, pass_number)
         self.items, self.n_replay = items_of(fact), len(update.replay)
-        self.drawn = draw_negatives(self.items, update.n_entities, plan.negatives, "negatives", *at)
-        self.order: Ids = np.arange(len(fact))
+        draw = _unchecked_negatives if released else draw_negatives
+        self.drawn = draw(self.items, update.n_entities, plan.negatives, "negatives", *at)
+        self.order: Ids = np.arange(len(self.items))
         if plan.order == "permuted":
-            self.order = generator("order", *at).permutation(len(fact))
-        self.batch_size = plan.batch_size
+            shuffled = generator("order", *at)
+            whole = (2 * shuffled.permutation(len(fact))[:, None] + np.arange(2)).ravel()
+            self.order = shuffled.permutation(len(self.items)) if released else whole
+        self.batch_items = 2 * plan.batch_size
 
     def __len__(self) -> int:
-        return math.ceil(len(self.order) / self.batch_size)
+        return math.ceil(len(self.order) / self.batch_items)
 
     def __getitem__(self, index: int, /) -> Step:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        chosen = self.order[index * self.batch_size : (index + 1) * self.batch_size]
-        item = (2 * chosen[:, None] + np.arange(2)).ravel()
+        item = self.order[index * self.batch_items : (index + 1) * self.batch_items]
         drawn = self.drawn.entity.take(item, 0), self.drawn.replaced.take(item, 0)
         replayed = np.arange(*even_slice(self.n_replay, index, len(self)))
         return Step(Batch(self.items.take(item, 0), *drawn), replayed)
+
+
+def _unchecked_negatives(items: Facts, universe: int, count: int, *address: Address) -> Negatives:
+    """As released: the true entity may be drawn, the last one never is."""
+    drawn = generator(*address).integers(0, 2 * max(universe - 1, 1), (len(items), count))
+    return Negatives(drawn >> 1, (drawn & 1).astype(np.int8))
