@@ -31,7 +31,8 @@ class RotatE(Backbone):
         return torch.cat([anchor_re * re - anchor_im * im, anchor_re * im + anchor_im * re], dim=-1)
 
     def compare(self, query_QW: Tensor, candidate_QW: Tensor) -> Tensor:
-        return GAMMA - torch.linalg.vector_norm(query_QW - candidate_QW, dim=-1)
+        distance: Tensor = torch.linalg.vector_norm(query_QW - candidate_QW, dim=-1)
+        return GAMMA - distance
 
     def compare_all(self, query_QW: Tensor, candidate_EW: Tensor) -> Tensor:
         return GAMMA - euclidean(query_QW, candidate_EW)

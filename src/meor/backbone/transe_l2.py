@@ -19,7 +19,8 @@ class TransEL2(Backbone):
         return anchor_QW + relation_QW if side is Side.TAIL else anchor_QW - relation_QW
 
     def compare(self, query_QW: Tensor, candidate_QW: Tensor) -> Tensor:
-        return GAMMA - torch.linalg.vector_norm(query_QW - candidate_QW, dim=-1)
+        distance: Tensor = torch.linalg.vector_norm(query_QW - candidate_QW, dim=-1)
+        return GAMMA - distance
 
     def compare_all(self, query_QW: Tensor, candidate_EW: Tensor) -> Tensor:
         return GAMMA - euclidean(query_QW, candidate_EW)
