@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from meor.escape import terminal
+
 ROOMS: Final = ("pykeen.", "torch.nn.", "class_resolver.")
 """Packages whose classes and functions a model may be made of."""
 
@@ -77,7 +79,8 @@ def admitted(module: Any, name: Any) -> Name:
     known = NAMES.get("builtins" if module == "__builtin__" else module, set())
     numbers = module == "torch" and (name in STORAGES or name in DTYPES)
     if not (name in known or numbers or module.startswith(ROOMS)):
-        raise RefusedPickle(f"it names {module[:80]}.{name[:80]}, which no model needs")
+        shown = terminal(f"{module[:80]}.{name[:80]}")
+        raise RefusedPickle(f"it names {shown}, which no model needs")
     return Name(module, name)
 
 

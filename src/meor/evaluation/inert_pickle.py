@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from meor.escape import terminal
 from meor.evaluation.inert_names import STORAGES, Made, Name, RefusedPickle, Stored, admitted, reduced
 
 MOST_STEPS: Final = 5_000_000
@@ -25,8 +26,8 @@ def read_pickle(data: bytes) -> Any:
     except RefusedPickle:
         raise
     except Exception as error:  # damage shows in more ways than can be listed
-        said = str(error).splitlines()
-        raise RefusedPickle(f"it is damaged ({said[0][:120] if said else type(error).__name__})") from None
+        said = terminal(str(error)[:120]) or type(error).__name__
+        raise RefusedPickle(f"it is damaged ({said})") from None
 
 
 _WORTH: Final[dict[str, Callable[[], Any]]] = {

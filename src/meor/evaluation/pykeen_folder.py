@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meor.errors import ModelError
+from meor.escape import terminal
 from meor.evaluation.foreign_file import LONGEST_LINE
 from meor.evaluation.inert_names import Made, Name
 from meor.evaluation.labelled import Labelled, halves
@@ -104,7 +105,7 @@ def _backbone(file: TorchFile) -> str:
     name = INTERACTIONS.get(interaction.of.name)
     if name is None:
         raise ModelError(
-            f"the interaction {interaction.of.name[:80]} is none of {', '.join(INTERACTIONS)}",
+            f"the interaction {terminal(interaction.of.name[:80])} is none of {', '.join(INTERACTIONS)}",
             remedy="Load it with PyKEEN and audit it in Python: meor.from_pykeen(model, factory)",
             path=file.path,
         )
@@ -162,7 +163,7 @@ def read_labels(path: Path, count: int, kind: str) -> tuple[str, ...]:
     except FileNotFoundError:
         raise _unlabelled(path, "is missing, so rows have no names") from None
     except Exception as error:  # gzip and csv fail in more ways than can be listed
-        raise _unlabelled(path, f"cannot be read ({str(error).splitlines()[:1]})") from None
+        raise _unlabelled(path, f"cannot be read ({terminal(str(error)[:120])})") from None
     missing = found.count(None)
     if missing:
         raise _unlabelled(path, f"{missing} of {count} {kind} rows have no label")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meor.errors import ModelError
+from meor.escape import terminal
 from meor.evaluation.inert_names import Placed, RefusedPickle
 from meor.evaluation.inert_pickle import read_pickle
 
@@ -51,12 +52,12 @@ class TorchFile:
         try:
             entry = self.zip.getinfo(self.root + name)
             if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > most:
-                raise self.fault(f"its entry {name[:40]} is compressed, or larger than any model's")
+                raise self.fault(f"its entry {terminal(name[:40])} is compressed, or larger than any model's")
             return self.zip.read(entry)
         except ModelError:
             raise
         except Exception as error:
-            raise self.fault(f"its entry {name[:40]} cannot be read ({_first(error)})") from None
+            raise self.fault(f"its entry {terminal(name[:40])} cannot be read ({_first(error)})") from None
 
     def array(self, placed: Any, what: str) -> NDArray[Any]:
         """The numbers of a tensor."""
@@ -76,5 +77,4 @@ class TorchFile:
 
 
 def _first(error: Exception) -> str:
-    said = str(error).splitlines()
-    return said[0][:120] if said else type(error).__name__
+    return terminal(str(error)[:120]) or type(error).__name__
