@@ -1,4 +1,4 @@
-"""The same weights give the same scores in PyKEEN (extra `bench`; skipped where it is not installed)."""
+"""The same weights give the same scores in PyKEEN (extra `pykeen`; skipped where it is not installed)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meor.backbone.base import GAMMA
 from meor.stream.world import world
 from meor.typing import Side
 
-pytest.importorskip("pykeen", reason="PyKEEN comes with the extra `bench`: make setup-bench")
+pytest.importorskip("pykeen", reason="PyKEEN comes with the extra `pykeen`: make setup-bench")
 
 from benchmarks.evaluation import random_model
 from benchmarks.peer import factory, peer_model

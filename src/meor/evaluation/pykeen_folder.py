@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from meor.errors import ModelError
 from meor.escape import terminal
+from meor.evaluation.external import COMPLEX
 from meor.evaluation.foreign_file import LONGEST_LINE
 from meor.evaluation.inert_names import Made, Name
 from meor.evaluation.labelled import Labelled, halves
@@ -26,7 +27,6 @@ Array = NDArray[Any]
 
 MODEL, TRIPLES = "trained_model.pkl", "training_triples"
 LABELS = {"entity": "entity_to_id.tsv.gz", "relation": "relation_to_id.tsv.gz"}
-COMPLEX: Final = ("complex", "rotate")  # backbones of complex rows
 INTERACTIONS: Final = {
     "ComplExInteraction": "complex",
     "DistMultInteraction": "distmult",
@@ -39,8 +39,9 @@ def is_pykeen(folder: Path) -> bool:
     return (folder / MODEL).is_file()
 
 
-def read_pykeen(folder: Path) -> Labelled:
+def read_pykeen(folder: Path | str) -> Labelled:
     """The model of a folder, with its labels."""
+    folder = Path(folder)
     if not is_pykeen(folder):
         raise ModelError(
             f"holds no {MODEL}", remedy="Name a folder of PyKEEN's save_to_directory", path=folder

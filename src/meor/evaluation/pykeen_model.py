@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from meor.errors import ModelError
+from meor.evaluation.external import COMPLEX
 from meor.evaluation.labelled import Array, Labelled, LabelledScore, halves
-from meor.evaluation.pykeen_folder import COMPLEX, INTERACTIONS, require_turns, split_inverse, transe_of
+from meor.evaluation.pykeen_folder import INTERACTIONS, require_turns, split_inverse, transe_of
 from meor.typing import Ids, Side
 
 SOURCE = "the PyKEEN model"
