@@ -109,13 +109,13 @@ def dyadic_model(
     backbone = BACKBONES[name]
     shape = backbone.width(dim)
     draw = lambda rows: torch.from_numpy(rng.integers(-levels, levels + 1, (rows, shape)) / 4.0)  # noqa: E731
-    relation = draw(m)
+    entity, relation = draw(n), draw(m)
     if name == "rotate":  # quarter turns, which no rounding touches
         turn = torch.from_numpy(rng.integers(0, 4, (m, dim)))
         relation = torch.cat(
             [(turn == 0) * 1.0 - (turn == 2) * 1.0, (turn == 1) * 1.0 - (turn == 3) * 1.0], 1
         )
-    return Model(backbone, draw(n), relation)
+    return Model(backbone, entity, relation)
 
 
 def small_stream(
