@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from meor.cli import app
+
 EXTEND = Path(__file__).parents[1] / "docs" / "extend.md"
 
 
@@ -18,3 +22,10 @@ def document(kind: str, *, lines: int) -> dict[str, object]:
     exec(file, names)
     exec(registration, names)
     return names
+
+
+def invoke(*arguments: object) -> str:
+    """What a command prints; it must succeed."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout

@@ -19,6 +19,8 @@ from meor.typing import SPLITS, Side, Split
 
 def score(name: str, head, relation, tail) -> float:
     """The score of one fact, from the definition."""
+    if name in ("transe-l2", "transdot", "rotate"):
+        return _by_translation(name, head, relation, tail)
     if name == "complex":
         half = len(head) // 2
         h, r, t = ([complex(row[i], row[half + i]) for i in range(half)] for row in (head, relation, tail))
@@ -26,6 +28,22 @@ def score(name: str, head, relation, tail) -> float:
     if name == "distmult":
         return sum(float(a) * float(b) * float(c) for a, b, c in zip(head, relation, tail, strict=True))
     return -sum(abs(float(a) + float(b) - float(c)) for a, b, c in zip(head, relation, tail, strict=True))
+
+
+def _square(z: complex) -> float:
+    return z.real * z.real + z.imag * z.imag  # exact, unlike abs(z) ** 2
+
+
+def _by_translation(name: str, head, relation, tail) -> float:
+    if name == "transdot":
+        return sum((a + b) * c for a, b, c in zip(head, relation, tail, strict=True))
+    if name == "rotate":
+        half = len(head) // 2
+        h, r, t = ([complex(row[i], row[half + i]) for i in range(half)] for row in (head, relation, tail))
+        gaps = [_square(a * b - c) for a, b, c in zip(h, r, t, strict=True)]
+    else:
+        gaps = [(a + b - c) ** 2 for a, b, c in zip(head, relation, tail, strict=True)]
+    return -(sum(gaps) ** 0.5)
 
 
 def scores(model: Model, asked: Occurrences, n: int) -> list[list[float]]:
@@ -110,12 +128,15 @@ def dyadic_model(
     """Rows of few small dyadic values: many ties, exact sums."""
     backbone = BACKBONES[name]
     shapes = (n, backbone.width(dim)), (m, backbone.relation_columns(backbone.width(dim)))
-    if (
-        not backbone.compares_stored_rows
-    ):  # roots are not dyadic, so there must be no tie that rounding breaks
+    if not backbone.compares_stored_rows:  # roots are not dyadic: no tie that rounding breaks
         entity, relation = (torch.from_numpy(rng.normal(size=shape)) for shape in shapes)
         return Model(backbone, entity, relation)
     entity, relation = (torch.from_numpy(rng.integers(-levels, levels + 1, shape) / 4.0) for shape in shapes)
+    if name == "rotate":  # quarter turns, which no rounding touches
+        turn = torch.from_numpy(rng.integers(0, 4, (m, dim)))
+        relation = torch.cat(
+            [(turn == 0) * 1.0 - (turn == 2) * 1.0, (turn == 1) * 1.0 - (turn == 3) * 1.0], 1
+        )
     return Model(backbone, entity, relation)
 
 

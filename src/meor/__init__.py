@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from meor.backbone import Geometry as Geometry
     from meor.backbone import Model as Model
     from meor.errors import MeorError as MeorError
+    from meor.evaluation.any_model import audit as audit
     from meor.evaluation.endpoints import endpoint as endpoint
     from meor.evaluation.endpoints import endpoints as endpoints
     from meor.evaluation.external import load_external as load_external
+    from meor.evaluation.pykeen_folder import read_pykeen as read_pykeen
+    from meor.evaluation.pykeen_model import from_pykeen as from_pykeen
     from meor.evaluation.rank import rank_update as rank_update
     from meor.hosts import HOSTS as HOSTS
     from meor.hosts import Host as Host
@@ -67,6 +70,9 @@ _HOME = {
     "Geometry": "meor.backbone",
     "Model": "meor.backbone",
     "load_external": "meor.evaluation.external",
+    "from_pykeen": "meor.evaluation.pykeen_model",
+    "read_pykeen": "meor.evaluation.pykeen_folder",
+    "audit": "meor.evaluation.any_model",
     "rank_update": "meor.evaluation.rank",
     "endpoint": "meor.evaluation.endpoints",
     "endpoints": "meor.evaluation.endpoints",

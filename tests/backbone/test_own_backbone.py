@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.extend import document
+from tests.extend import document, invoke
 from tests.tiny_run import SETTINGS, tiny_stream
-from typer.testing import CliRunner
 
 from meor import METHODS, Comparison, Embedding, Penalty
 from meor.backbone import BACKBONES, Backbone, ComplEx, DistMult, Geometry, Model, TransE
-from meor.cli import app
 from meor.errors import ConfigError
 from meor.evaluation.audit import Question, audit, displacement_json
 from meor.evaluation.rank import rank_update
@@ -137,12 +135,6 @@ def test_it_runs_audits_and_reports(l2: Backbone, method: str, tmp_path: Path) -
     if method == "meor":
         invoke("report", run)
         assert list(run.glob("**/*.html"))
-
-
-def invoke(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(each) for each in arguments])
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.stdout
 
 
 class Changed(ComplEx):

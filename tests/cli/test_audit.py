@@ -207,7 +207,7 @@ def test_groups_are_reported(world):
         ((), {"entity": None}, "without --entity"),
         ((), {"stream": None}, "neither a run nor a stream"),
         ((), {"stream": "no-such-stream"}, "no-such-stream"),
-        ((), {"backbone": "rotate"}, "unknown backbone 'rotate'"),
+        ((), {"backbone": "unknown"}, "unknown backbone 'unknown'"),
         ((), {"vocabulary": "none.tsv"}, "is not a file"),
         (("--update", 9), {}, "does not know '9'"),
         (("--update", 1, "--updates", "2"), {}, "both given"),

@@ -89,6 +89,15 @@ def test_tables_of_unequal_width_are_refused(backbone: Backbone) -> None:
             Model(backbone, *rows)
 
 
+def _complex(row: np.ndarray) -> np.ndarray:
+    half = len(row) // 2
+    return row[:half] + 1j * row[half:]
+
+
+def _turned(head: np.ndarray, relation: np.ndarray) -> np.ndarray:
+    return _complex(head) * np.exp(1j * np.angle(_complex(relation)))
+
+
 @EVERY
 def test_scores_follow_the_published_formula(backbone: Backbone) -> None:
     model = model_of(backbone)
@@ -111,6 +120,9 @@ def test_scores_follow_the_published_formula(backbone: Backbone) -> None:
         "transe-inverse": lambda: float(
             9.0 - np.abs(unit(head) + unit(relation[: len(head)]) - unit(tail)).sum()
         ),
+        "transe-l2": lambda: float(9.0 - np.sqrt(np.square(head + relation - tail).sum())),
+        "rotate": lambda: float(9.0 - np.linalg.norm(_turned(head, relation) - _complex(tail))),
+        "transdot": lambda: float(np.sum((head + relation) * tail)),
     }
     expected = formulas[backbone.name]()
     assert float(model.score_facts(np.array([[1, 2, 5]]))[0]) == pytest.approx(expected, abs=1e-12)

@@ -93,6 +93,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "undated.tsv").write_text("".join(line.rpartition("\t")[0] + "\n" for line in dated))
     write_stream(stream, tmp_path / "my/folder")
     (tmp_path / "S").symlink_to("my/folder")
+    shutil.copytree(ROOT / "tests/evaluation/pykeen/transe", tmp_path / "SAVED")  # of the same stream
     call("data grow facts.tsv my-stream --snapshots 5 --by date")
     embeddings(open_stream("my-stream"), tmp_path)
     shutil.rmtree(tmp_path / "my-stream")

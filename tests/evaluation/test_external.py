@@ -209,8 +209,8 @@ def test_a_faulty_vocabulary_line_is_named(stream, files, line, message):
 
 
 def test_an_unknown_backbone_is_named(stream, files):
-    with pytest.raises(ModelError, match="unknown backbone 'rotate'"):
-        files.load(stream, "rotate")
+    with pytest.raises(ModelError, match="unknown backbone 'unknown'"):
+        files.load(stream, "unknown")
 
 
 class Trap:

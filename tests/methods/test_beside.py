@@ -41,7 +41,9 @@ def in_use(name, variant=MEOR):
 
 
 @pytest.mark.parametrize("variant", sorted(penalties()))
-@pytest.mark.parametrize("name", sorted(BACKBONES))
+@pytest.mark.parametrize(
+    "name", [name for name in sorted(BACKBONES) if BACKBONES[name].fused_form is not None]
+)
 def test_its_gradients_are_those_of_plain_autograd(name, variant):
     entity, relation, _, loss = in_use(name, penalties()[variant])
     total = loss()

@@ -50,7 +50,7 @@ def cases(draw) -> Case:
         facts=draw(st.integers(0, 12)),
         relations=draw(st.integers(1, 2)),
     )
-    name = draw(st.sampled_from(EXACT))
+    name = draw(st.sampled_from(["complex", "distmult", "transe"]))  # others: tests/backbone, test_rank
     model = oracle.dyadic_model(
         name,
         len(stream.entities),

@@ -81,7 +81,7 @@ MEOR_CURVE = {"method": "meor", "values": [1]}
         ({"settings": {"evaluation": 3}}, "group of settings"),
         ({"settings": {"evaluation": {"sample": -5}}}, "evaluation.sample cannot be -5"),
         ({"sets": ["evaluation.sample=few"]}, "evaluation.sample cannot be 'few'"),
-        ({"backbone": "rotate"}, "complex"),
+        ({"backbone": "unknown"}, "complex"),
         ({"study": "../out"}, "study: '../out' is no name of a folder"),
         ({"study": "my study"}, "no space"),
         ({"stream": []}, "stream"),

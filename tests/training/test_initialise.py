@@ -74,16 +74,21 @@ def test_base_newcomers_have_the_base_distribution_and_matched_ones_that_of_old_
     assert matched.relation[50:].std().item() == pytest.approx(old.relation.std().item(), rel=0.05)
 
 
+def predicted(old: Model, anchor: int, relation: int, side: Side) -> torch.Tensor:
+    """The query row; TransDot's has one more column, which is no coordinate."""
+    return old.query(np.array([anchor]), np.array([relation]), side)[0, : old.entity.shape[1]]
+
+
 @pytest.mark.parametrize("backbone", BACKBONES.values(), ids=lambda backbone: backbone.name)
 def test_neighbours_are_the_mean_of_what_old_partners_predict(backbone: Backbone) -> None:
     old = base_model(backbone, 4, 5, 2, seed=0, std=0.5)
     train = np.array([[0, 0, 5], [5, 1, 2], [6, 0, 7], [7, 2, 1], [3, 1, 6]])  # relation 2 is new
     update = Update(1, train, 5, 8, 2, 3)
     grown, plain = (grow(old, update, seed=0, scheme=scheme) for scheme in ("neighbours", "base"))
-    as_tail = old.query(np.array([0]), np.array([0]), Side.TAIL)[0]
-    as_head = old.query(np.array([2]), np.array([1]), Side.HEAD)[0]
+    as_tail = predicted(old, 0, 0, Side.TAIL)
+    as_head = predicted(old, 2, 1, Side.HEAD)
     torch.testing.assert_close(grown.entity[5], (as_tail + as_head) / 2)
-    torch.testing.assert_close(grown.entity[6], old.query(np.array([3]), np.array([1]), Side.TAIL)[0])
+    torch.testing.assert_close(grown.entity[6], predicted(old, 3, 1, Side.TAIL))
     # 7 meets a newcomer, and an old entity through a new relation only: it keeps the base draw
     assert torch.equal(grown.entity[7], plain.entity[7])
     assert torch.equal(grown.relation, plain.relation)

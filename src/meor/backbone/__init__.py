@@ -3,11 +3,15 @@
 from meor.backbone.base import Backbone, Geometry, Model, Scoring
 from meor.backbone.complex import ComplEx
 from meor.backbone.distmult import DistMult
+from meor.backbone.rotate import RotatE
+from meor.backbone.transdot import TransDot
 from meor.backbone.transe import TransE
 from meor.backbone.transe_inverse import TransEInverse
+from meor.backbone.transe_l2 import TransEL2
 
 BACKBONES: dict[str, Backbone] = {
-    backbone.name: backbone for backbone in (ComplEx(), DistMult(), TransE(), TransEInverse())
+    backbone.name: backbone
+    for backbone in (ComplEx(), DistMult(), TransE(), TransEL2(), RotatE(), TransDot(), TransEInverse())
 }
 
 __all__ = [
@@ -17,7 +21,10 @@ __all__ = [
     "DistMult",
     "Geometry",
     "Model",
+    "RotatE",
     "Scoring",
+    "TransDot",
     "TransE",
     "TransEInverse",
+    "TransEL2",
 ]

@@ -92,6 +92,10 @@ class Backbone(ABC):
             return GAMMA - torch.cdist(query_QW, self.candidate(candidate_EW), p=1.0)
         return self.compare(query_QW[:, None], candidate_EW)
 
+    def position(self, query: Floats) -> Floats:
+        """Where query rows place their answers: newcomers may start there."""
+        return query
+
     @property
     def scoring(self) -> Scoring:
         """What `search` needs to know: the declared geometry, else the backbone itself."""

@@ -21,6 +21,7 @@ from meor.errors import InputError, RunError
 from meor.escape import terminal
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
 from meor.evaluation.endpoints import to_json as endpoints_json
+from meor.evaluation.external import HALVES
 from meor.evaluation.groups import read_groups
 from meor.evaluation.groups import to_json as groups_json
 from meor.evaluation.protocols import published
@@ -54,6 +55,10 @@ def command(
     vocabulary: Annotated[
         Path | None, typer.Option(help="Lines `entity|relation TAB row TAB label`.")
     ] = None,
+    layout: Annotated[
+        str, typer.Option(help="How real arrays hold complex numbers: halves, or interleaved.")
+    ] = HALVES,
+    pykeen: Annotated[Path | None, typer.Option(help="A folder that PyKEEN saved.")] = None,
     update: Annotated[int | None, typer.Option(help="Audit this update alone.")] = None,
     updates: Annotated[
         str | None, typer.Option(help="Audit these updates, such as 1,2. [all of them]")
@@ -86,13 +91,15 @@ def command(
     \b
     Embeddings made elsewhere:
       meor audit --stream S --backbone complex --entity E.npy --relation R.npy --vocabulary V.tsv --out DIR
+    A model that PyKEEN saved (nothing is unpickled, and PyKEEN is not needed):
+      meor audit --stream S --pykeen DIR
     The models of a run, and whether its stored ranks and endpoints follow from them:
       meor audit RUN
 
-    An array has one row per label. ComplEx: a complex array of width d, or a real one of width 2d that holds
-    the real half of each row, then the imaginary half. DistMult and TransE (score: minus the L1 distance of
-    head + relation and tail): real arrays. A .safetensors file holds one tensor, or tensors called `entity`
-    and `relation`.
+    An array has one row per label. ComplEx and RotatE: a complex array of width d, or a real one of width 2d
+    that holds the real half of each row, then the imaginary half; --layout interleaved if it holds re, im,
+    re, im, as PyKEEN's do: no shape can tell. The others take real arrays (transe: L1 distance). A
+    .safetensors file holds one tensor, or tensors called `entity` and `relation`.
 
     Every update is audited unless --update or --updates says otherwise; entities admitted later are no
     candidates yet. Every entity and relation admitted through the last audited update needs a row.
@@ -108,7 +115,7 @@ def command(
     if out is not None:
         _require_free(out, force=force)
     wanted = Wanted(update, updates, sides, split, ties, filter_prefix, filter_splits)
-    files = Files(backbone, entity, relation, vocabulary)
+    files = Files(backbone, entity, relation, vocabulary, layout, pykeen)
     source, question = _source(run, stream, files, data_dir, wanted, duplicate_rule(duplicates))
     grouped = None if groups is None else read_groups(groups, source.stream)
     with Console(stderr=True).status("auditing") as status:
@@ -159,7 +166,7 @@ def _source(
     duplicates: Duplicates,
 ) -> tuple[Source, Question]:
     if run is not None:
-        files.require_none()
+        files.require_none("a run")
         source = of_run(run, stream, data_dir)
         return source, source.question(wanted)
     if stream is None:

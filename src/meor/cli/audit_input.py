@@ -6,7 +6,7 @@ A question comes from the options of the command line, else from a run's own set
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
 from meor.evaluation.audit import Question
-from meor.evaluation.external import load_external
+from meor.evaluation.external import HALVES, load_external
+from meor.evaluation.pykeen_folder import MODEL as MODEL_FILE
+from meor.evaluation.pykeen_folder import read_pykeen
 from meor.evaluation.rank import FilterPrefix, Ties
 from meor.heap import give_memory_back
 from meor.methods import METHODS
@@ -56,12 +58,15 @@ class Files:
     entity: Path | None
     relation: Path | None
     vocabulary: Path | None
+    layout: str = HALVES
+    pykeen: Path | None = None
 
-    def require_none(self) -> None:
-        if any((self.backbone, self.entity, self.relation, self.vocabulary)):
+    def require_none(self, whose: str) -> None:
+        named = (self.backbone, self.entity, self.relation, self.vocabulary, self.pykeen)
+        if any(named) or self.layout != HALVES:
             raise InputError(
-                "a run brings its own backbone and embeddings",
-                remedy="Leave out --backbone, --entity, --relation and --vocabulary, or leave out the run",
+                f"{whose} brings its own backbone and embeddings",
+                remedy="Leave out --backbone, --entity, --relation, --vocabulary, --layout and --pykeen",
             )
 
     def require_all(self) -> tuple[str, Path, Path, Path]:
@@ -70,7 +75,8 @@ class Files:
             missing = ", ".join(f"--{name}" for name in named if getattr(self, name) is None)
             raise InputError(
                 f"without {missing} there is nothing to audit",
-                remedy="Give --stream, --backbone, --entity, --relation and --vocabulary, or a run folder",
+                remedy="Give --stream, --backbone, --entity, --relation and --vocabulary, or --stream and "
+                "--pykeen, or a run folder",
             )
         if self.backbone not in BACKBONES:
             raise InputError(
@@ -79,11 +85,23 @@ class Files:
         return self.backbone, self.entity, self.relation, self.vocabulary
 
 
+def of_pykeen(stream: Stream, folder: Path, through: int) -> Source:
+    """A model that PyKEEN saved, for every update up to `through`."""
+    saved = read_pykeen(folder)
+    model = saved.on(stream, through)
+    digests = {MODEL_FILE: sha256_of(folder / MODEL_FILE)}
+    return Source(stream, saved.backbone, lambda _: model, tuple(stream.updates), digests)
+
+
 def given(stream: Stream, files: Files, through: int) -> Source:
     """One model for every update up to `through`: each update's universe leaves later entities out."""
+    if files.pykeen is not None:
+        replace(files, pykeen=None).require_none("a PyKEEN folder")
+        return of_pykeen(stream, files.pykeen, through)
     backbone, entity, relation, vocabulary = files.require_all()
     give_memory_back()  # what reading the stream has freed, before the rows come
-    model = load_external(stream, backbone, entity, relation, vocabulary, through=through, widen=False)
+    told = {"through": through, "widen": False, "layout": files.layout}
+    model = load_external(stream, backbone, entity, relation, vocabulary, **told)  # type: ignore[arg-type]
     named = {"entity": entity, "relation": relation, "vocabulary": vocabulary}
     digests = {name: sha256_of(path) for name, path in named.items()}
     return Source(stream, backbone, lambda _: model, tuple(stream.updates), digests)

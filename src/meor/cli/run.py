@@ -19,6 +19,8 @@ from meor.cli.progress import watcher
 from meor.errors import ConfigError
 from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
 from meor.evaluation.endpoints import MEANING, Overall, by_update, note, overall
+from meor.evaluation.pykeen_folder import MODEL as SAVED
+from meor.evaluation.pykeen_folder import is_pykeen, read_pykeen
 from meor.heap import parse_bytes
 from meor.run.config import Config
 from meor.run.control import CONTROL
@@ -67,6 +69,9 @@ def command(
     base_vocabulary: Annotated[
         Path | None, typer.Option(help="Lines `entity|relation TAB row TAB label`.")
     ] = None,
+    base_layout: Annotated[
+        str | None, typer.Option(help="How real arrays hold complex numbers: halves or interleaved. [halves]")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out.")] = False,
     threads: Threads = None,
     memory: Memory = "1GiB",
@@ -83,6 +88,7 @@ def command(
     The paper's setting:           meor run --stream ENTITY --preset paper --out runs/entity
     Settings of your own:          meor run --stream my/folder --set base.epochs=50 --set dim=64
     Grow what you already have:    meor run --stream my/folder --backbone complex --base embeddings/
+    Grow what PyKEEN saved:        meor run --stream my/folder --base DIR
 
     Stop it whenever you like; `meor resume DIR` goes on to the same bytes. Settings come from the preset,
     then --config, then the options, then each --set.
@@ -100,8 +106,10 @@ def command(
         "preset": preset,
         "seed": seed,
         "data_dir": None if data_dir is None else str(data_dir.absolute()),
-        "base_model": base_files(base, base_relation, base_vocabulary),
+        "base_model": base_files(base, base_relation, base_vocabulary, base_layout),
     }
+    if base is not None and is_pykeen(base) and backbone is None and config is None:
+        flags["backbone"] = read_pykeen(base).backbone
     settings = Config.gather(config, flags=flags, sets=sets or ())
     target = out or default_out(settings)
     console = Console(stderr=True)
@@ -128,23 +136,32 @@ def default_out(config: Config) -> Path:
     return Path("runs") / f"{name}-{learner}-{config.method}-s{config.seed}"
 
 
-def base_files(base: Path | None, relation: Path | None, vocabulary: Path | None) -> dict[str, str] | None:
+def base_files(
+    base: Path | None, relation: Path | None, vocabulary: Path | None, layout: str | None = None
+) -> dict[str, str] | None:
     """The files behind --base, as settings."""
     given = {"entity": base, "relation": relation, "vocabulary": vocabulary}
+    stated = {} if layout is None else {"layout": layout}
     if base is None:
-        if relation is not None or vocabulary is not None:
+        if any((relation, vocabulary, layout)):
             raise ConfigError(
-                "--base-relation and --base-vocabulary belong to --base", remedy="Give --base too"
+                "--base-relation, --base-vocabulary and --base-layout belong to --base",
+                remedy="Give --base too",
             )
         return None
-    if base.is_dir():
+    if is_pykeen(base):
+        if any((relation, vocabulary, layout)):
+            raise ConfigError(f"{base} brings its own relations and labels", remedy="Give --base alone")
+        given["entity"] = base / SAVED
+    elif base.is_dir():
         for kind, names in BASE_FILES.items():
             there = next((base / name for name in names if (base / name).is_file()), None)
             given[kind] = there if kind == "entity" else given[kind] or there
         if given["entity"] is None:
             wanted = ", ".join(BASE_FILES["entity"])
             raise ConfigError(f"{base} holds none of {wanted}", remedy="Name the file of the entity rows")
-    return {kind: str(path.absolute()) for kind, path in given.items() if path is not None}
+    files = {kind: str(path.absolute()) for kind, path in given.items() if path is not None}
+    return {**files, **stated}
 
 
 def resources(threads: int | None, memory: str, cache: Path | None, checkpoint_seconds: float) -> Resources:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from meor.backbone.base import Model, ScoreFunction
+from meor.backbone.base import Model
 from meor.evaluation import groups as grouping
 from meor.evaluation.blame import Blame, blame, name_newcomers
 from meor.evaluation.displacement import Breakdown, Displaced, Tally, tables, tally, worst
-from meor.evaluation.endpoints import Endpoint, Undefined, cell_keys, endpoints
-from meor.evaluation.rank import FilterPrefix, Ranks, Rules, Ties, as_model, count_update, universes_of
+from meor.evaluation.endpoints import MEANING, Endpoint, Undefined, cell_keys, endpoints, overall
+from meor.evaluation.labelled import Rateable, as_model
+from meor.evaluation.rank import FilterPrefix, Ranks, Rules, Ties, count_update, universes_of
 from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.heap import give_memory_back
 from meor.stream.occurrence import ALL, occurrences
@@ -65,7 +66,7 @@ class Newcomer:
     charge: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class SplitAudit:
     """The results of one split. Displacement always breaks ties by id, whatever the tie rule of the ranks."""
 
@@ -76,6 +77,11 @@ class SplitAudit:
     endpoints: dict[str, Endpoint | Undefined] = field(default_factory=dict)
     tables: tuple[Breakdown, ...] = ()
     groups: tuple[grouping.GroupReport, ...] | None = None
+
+    def __repr__(self) -> str:
+        means = {name: overall(self.endpoints[name].to_json()).value for name in MEANING}
+        shown = ", ".join(f"{name} {'-' if mean is None else f'{mean:.4f}'}" for name, mean in means.items())
+        return f"Audit: {shown}; {self.total.displaced:,} of {self.total.queries:,} old facts pushed down"
 
     @property
     def all_ranks(self) -> list[Ranks]:
@@ -88,7 +94,7 @@ class SplitAudit:
 
 def audit(
     stream: Stream,
-    model_of: Callable[[int], Model | ScoreFunction],
+    model_of: Callable[[int], Rateable],
     question: Question,
     *,
     groups: grouping.Groups | None = None,
@@ -98,7 +104,7 @@ def audit(
     """Audit the model of every chosen update; entities that are admitted later are no candidates yet."""
     found = {split: SplitAudit() for split in question.splits}
     for update in question.updates:
-        model = as_model(stream, model_of(update))
+        model = as_model(stream, model_of(update), update)
         for split, part in found.items():
             say(f"update {update}: ranking {split.value} facts")
             _add_update(part, stream, model, question, (update, split), memory)

@@ -1,8 +1,8 @@
 """Embeddings made elsewhere: two arrays and a file that says whose row is whose.
 
 The vocabulary file has lines `entity|relation TAB row TAB label`. Arrays are `.npy` or `.safetensors`, real
-or complex; a real ComplEx array holds the real half of each row, then the imaginary half. Nothing is
-unpickled.
+or complex; a real array of ComplEx or RotatE holds the real half of each row, then the imaginary half, unless
+its layout is said to be interleaved. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ from numpy.typing import NDArray
 from meor.backbone import BACKBONES, Model
 from meor.errors import ModelError
 from meor.evaluation.foreign_file import KINDS, RowNames, read_array, read_row_names, release
+from meor.evaluation.labelled import halves
 from meor.stream.snapshot import Stream, Vocabulary
 from meor.typing import Ids
+
+HALVES, INTERLEAVED = LAYOUTS = ("halves", "interleaved")
+COMPLEX = ("complex", "rotate")
+"""Backbones of complex rows."""
 
 TILE_BYTES = 2**24
 """So much of a mapped array is converted at a time."""
@@ -37,12 +42,13 @@ class _Table:
     kind: str
     path: Path | None  # None: it came as an array
     rows: NDArray[Any]
+    interleaved: bool = False  # real rows of complex numbers: re, im, re, im, ...
 
     @classmethod
-    def read(cls, kind: str, given: Rows) -> _Table:
+    def read(cls, kind: str, given: Rows, interleaved: bool) -> _Table:
         if isinstance(given, np.ndarray):
-            return cls(kind, None, given)
-        return cls(kind, Path(given), read_array(Path(given), kind))
+            return cls(kind, None, given, interleaved)
+        return cls(kind, Path(given), read_array(Path(given), kind), interleaved)
 
     @property
     def name(self) -> str:
@@ -59,7 +65,7 @@ class _Table:
         release(self.rows)
         if chosen.dtype.kind == "c":
             return np.concatenate([chosen.real, chosen.imag], axis=1)
-        return chosen
+        return halves(chosen) if self.interleaved else chosen
 
 
 def load_external(
@@ -71,18 +77,21 @@ def load_external(
     *,
     through: int,
     widen: bool = True,
+    layout: str = HALVES,
 ) -> Model:
     """A model in the stream's ids, float64, with a row for all that was admitted through an update.
 
     Tables are arrays, or files of them. Rows of entities and relations that the stream admits later may be
     given; they are left out. Without `relation` both tables come from `entity`, a safetensors file. Without
     `vocabulary` rows are in id order. `widen=False` keeps entity rows of at most 32 bits in float32, which is
-    half the memory: scores are float64 all the same, since relation rows are.
+    half the memory: scores are float64 all the same, since relation rows are. `layout` says how real arrays
+    hold complex numbers, which no shape can tell: `halves`, or `interleaved` as in PyKEEN.
     """
     if backbone not in BACKBONES:
         raise ModelError(f"unknown backbone {backbone!r}", remedy=f"Use one of {', '.join(BACKBONES)}")
+    require_layout(layout, backbone)
     given = entity, entity if relation is None else relation
-    tables = [_Table.read(kind, each) for kind, each in zip(KINDS, given, strict=True)]
+    tables = [_Table.read(kind, each, layout == INTERLEAVED) for kind, each in zip(KINDS, given, strict=True)]
     for table in tables:
         _require_numbers(table, backbone)
     _require_equal_width(*tables)
@@ -102,6 +111,16 @@ def load_external(
     return Model(BACKBONES[backbone], ordered[0], ordered[1])
 
 
+def require_layout(layout: str, backbone: str) -> None:
+    if layout not in LAYOUTS:
+        raise ModelError(f"unknown layout {layout!r}", remedy=f"Use one of {', '.join(LAYOUTS)}")
+    if layout == INTERLEAVED and backbone not in COMPLEX:
+        raise ModelError(
+            f"{backbone} has no complex numbers to interleave",
+            remedy=f"Leave --layout out; it is for {' and '.join(COMPLEX)}",
+        )
+
+
 def _require_numbers(table: _Table, backbone: str) -> None:
     """Numbers that the backbone can take."""
     array, kind, path = table.rows, table.kind, table.path
@@ -110,10 +129,10 @@ def _require_numbers(table: _Table, backbone: str) -> None:
             f"the {kind} array has shape {array.shape}", remedy="Give one row of numbers a label", path=path
         )
     if array.dtype.kind == "c":
-        if backbone != "complex":
+        if backbone not in COMPLEX:
             raise ModelError(
                 f"complex numbers, but {backbone} takes real ones",
-                remedy="Use --backbone complex or give a real array",
+                remedy=f"Use --backbone {' or '.join(COMPLEX)}, or give a real array",
                 path=path,
             )
         return
@@ -123,7 +142,7 @@ def _require_numbers(table: _Table, backbone: str) -> None:
             remedy="Give floating-point or complex numbers",
             path=path,
         )
-    if backbone == "complex" and array.shape[1] % 2:
+    if backbone in COMPLEX and array.shape[1] % 2:
         raise ModelError(
             f"rows are {array.shape[1]} wide, an odd number",
             remedy="A real ComplEx row holds the real half, then the imaginary half",

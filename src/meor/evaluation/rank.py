@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meor.backbone import Model
-from meor.backbone.base import ScoreFunction
+from meor.evaluation.labelled import Rateable, as_model
 from meor.evaluation.tally import DEFAULT_MEMORY, tally
 from meor.stream.occurrence import ALL, EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
@@ -161,7 +161,7 @@ def count_update(
 
 def rank_update(
     stream: Stream,
-    model: Model | ScoreFunction,
+    model: Rateable,
     update: int,
     *,
     split: Split | str = Split.TEST,
@@ -174,18 +174,12 @@ def rank_update(
 
     Any score function will do in place of a model; it is called as `Model.score` is.
     """
-    model, (n_old, _) = as_model(stream, model), universes_of(stream, update)
+    model, (n_old, _) = as_model(stream, model, update), universes_of(stream, update)
     found = []
     for side in Side.each(sides):
         asked = occurrences(stream, update, side, Split.of(split), sample=sample)
         found.append(count_update(stream, model, asked, rules, memory).of(asked, n_old, rules.ties))
     return tuple(found)
-
-
-def as_model(stream: Stream, given: Model | ScoreFunction) -> Model:
-    if isinstance(given, Model):
-        return given
-    return Model.of_function(given, len(stream.entities), len(stream.relations))
 
 
 def rank_update_incrementally(

@@ -15,7 +15,14 @@ from meor.study.table import ABSENT, Column, Kind, rounded
 
 MINUS = "−"
 
-BACKBONES = {"complex": "ComplEx", "distmult": "DistMult", "transe": "TransE"}
+BACKBONES = {
+    "complex": "ComplEx",
+    "distmult": "DistMult",
+    "transe": "TransE",
+    "transe-l2": "TransE (L2)",
+    "rotate": "RotatE",
+    "transdot": "TransDot",
+}
 
 RULES = {
     "balance": (

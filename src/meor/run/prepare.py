@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from meor.backbone import BACKBONES, Geometry, Model
 from meor.errors import ConfigError, StreamError
-from meor.evaluation.external import load_external
 from meor.evaluation.tally import RankingPlan
 from meor.hosts import HOSTS
 from meor.methods import METHODS
@@ -88,27 +86,6 @@ def longest_rows(config: Config, stream: Stream, update: Update, base: Model) ->
     law = NormLaw.fit(base.entity, degrees(stream.snapshots[0].train, base.n_entities))
     newcomers = degrees(update.train, update.n_entities)[update.n_old :]
     return Longest(config.cap.factor * law(newcomers), config.cap.norm == "exactly")
-
-
-def given_base(config: Config, stream: Stream) -> Model:
-    """Embeddings made elsewhere, in the stream's ids and the run's dtype."""
-    files = config.base_model
-    if files is None:
-        raise ConfigError("no base embeddings were named", remedy="Name them with --base")
-    entity, relation, vocabulary = (
-        None if name is None else Path(name) for name in (files.entity, files.relation, files.vocabulary)
-    )
-    if entity is None:
-        raise ConfigError("base_model.entity is missing", remedy="Name the entity rows")
-    model = load_external(stream, config.backbone, entity, relation, vocabulary, through=0)
-    dtype = dtype_of(config)
-    return Model(model.backbone, model.entity.to(dtype), model.relation.to(dtype))
-
-
-def with_width(config: Config, model: Model) -> Config:
-    """A given base decides `dim`; newcomers get rows of its width."""
-    dim = model.entity.shape[1] // model.backbone.width(1)
-    return config.model_copy(update={"dim": dim})
 
 
 def pack_model(model: Model) -> bytes:

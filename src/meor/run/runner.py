@@ -16,13 +16,13 @@ from meor.run.base_store import BASE_META, BaseStore, StoredBase, Wanted, defaul
 from meor.run.config import Config
 from meor.run.control import Penalized, balanced, control_of
 from meor.run.folder import RunFolder
+from meor.run.given_base import given_base
 from meor.run.judge import Judge
 from meor.run.layout import ENDPOINTS, MODEL, update_name, versions
 from meor.run.pair import Pair
 from meor.run.prepare import (
     digest,
     dtype_of,
-    given_base,
     grown,
     host_of,
     longest_rows,

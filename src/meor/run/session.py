@@ -27,8 +27,9 @@ from meor.methods.coefficient import (
 from meor.run.base_store import default_cache
 from meor.run.config import Config
 from meor.run.folder import RunFolder, make_free
+from meor.run.given_base import given_base, with_width
 from meor.run.layout import ENDPOINTS, LOG, VOCABULARY, is_run, vocabulary_bytes
-from meor.run.prepare import check, content_of, given_base, host_of, remarks, with_width
+from meor.run.prepare import check, content_of, host_of, remarks
 from meor.run.runner import Runner
 from meor.run.trainer import Resources, Watcher
 from meor.run.view import RunView

@@ -104,9 +104,10 @@ class Section(BaseModel):
 class BaseModelFiles(Section):
     """Embeddings made elsewhere, which stand in for base training."""
 
-    entity: str
+    entity: str  # or PyKEEN's trained_model.pkl, which brings all of it
     relation: str | None = None
     vocabulary: str | None = None
+    layout: Literal["halves", "interleaved"] = "halves"
 
 
 class Base(Section):

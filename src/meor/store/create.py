@@ -15,8 +15,9 @@ from meor.evaluation.rank import Rules, rank_update
 from meor.methods import METHODS
 from meor.run.config import Config
 from meor.run.control import CONTROL
+from meor.run.given_base import with_width
 from meor.run.layout import ENDPOINTS
-from meor.run.prepare import dtype_of, host_of, update_of, with_width
+from meor.run.prepare import dtype_of, host_of, update_of
 from meor.run.trainer import Watcher
 from meor.run.view import RunView
 from meor.store.graph import through

@@ -167,7 +167,8 @@ def _predictions(base: Model, update: Update) -> Iterator[tuple[Ids, Floats]]:
         facts = train[usable]
         for begin in range(0, len(facts), FACT_BLOCK):
             block = facts[begin : begin + FACT_BLOCK]
-            predicted = base.query_array(block[:, side.anchor_column], block[:, 1], side)
+            query = base.query_array(block[:, side.anchor_column], block[:, 1], side)
+            predicted = base.backbone.position(query)
             if predicted.shape[1] != base.entity.shape[1]:
                 raise ConfigError(
                     f"a query row of {base.backbone.name} is no position of a newcomer: it has another width",
