@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from meor.compiled import fast_kernel, fast_part
-from meor.training.kernels import TRANSLATION, _form_query
+from meor.training.kernels import HEAD, TAIL, TRANSLATION, _form_query
 
 SMALLEST = 1e-12  # torch's normalize divides by at least this
 
@@ -51,8 +51,8 @@ def sweep_items(begin, end, margin, share, entity, relation, fact, negative, rep
         head, rel, tail = fact[b, 0], fact[b, 1], fact[b, 2]
         query_tail, query_head = scratch[0, b], scratch[1, b]
         d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
-        _form_query(TRANSLATION, True, entity[head], relation[rel], query_tail)
-        _form_query(TRANSLATION, False, entity[tail], relation[rel], query_head)
+        _form_query(TRANSLATION, TAIL, entity[head], relation[rel], query_tail)
+        _form_query(TRANSLATION, HEAD, entity[tail], relation[rel], query_head)
         d_head[:] = 0
         d_tail[:] = 0
         # A head's gradient is that of the query for the tail, and a tail's that of the query for the head.
