@@ -51,6 +51,10 @@ def tables(model: Model, stream: Stream) -> tuple[Embedding, Embedding]:
     )
 
 
+DISTANCES = frozenset({"transe", "transe-l2", "rotate"})
+"""Backbones under which a row scores high where it is near, not where it is long."""
+
+
 def pressing(name: str) -> float:
     """Scale of newcomer rows with which they outrank a good deal: long for products, short for distances."""
-    return 0.3 if name == "transe" else 2.0
+    return 0.3 if name in DISTANCES else 2.0

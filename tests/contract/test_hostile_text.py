@@ -114,6 +114,7 @@ def cases(at: Places) -> dict[str, list[tuple[int, Words]]]:
             (2, ("dial", absent)),
             (2, ("dial", at.run, "--scales", component())),
         ],
+        "demo": [(2, ("demo", "--out", at.facts)), (2, ("demo", "--pairs", component()))],
         "study": [
             (0, ("study", at.plan, "--out", at.study, "--executor", "serial", "--holm", *cache)),
             (2, ("study", absent)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.growth import growing, pressing, random_model
+from tests.growth import DISTANCES, growing, pressing, random_model
 
 from meor.backbone import BACKBONES, Model
 from meor.hosts.replay import Replay
@@ -21,7 +21,7 @@ def harmless(stream, name: str) -> Model:
     """Old answers score well above what newcomers reach: products of positive rows, or far away points."""
     model = random_model(stream, name, 0)
     n_old = stream.entity_counts[0]
-    if name == "transe":
+    if name in DISTANCES:
         model.entity[n_old:] = 100.0
         return model
     model.entity[:n_old].abs_().add_(0.5)

@@ -18,7 +18,7 @@ from meor.store.settings import GateSettings
 
 @pytest.fixture
 def moving(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setitem(HOSTS, "fine-tune", None)  # so that it is gone after the test
+    monkeypatch.setitem(HOSTS, "pull-back", None)  # so that it is gone after the test
     document("host", lines=40)
     stream = tiny_stream()
     lines = [
@@ -26,7 +26,7 @@ def moving(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         for h, r, t in stream.snapshots[0].train.tolist()
     ]
     (tmp_path / "base.tsv").write_text("".join(lines))
-    config = tiny_config("host={name: fine-tune, pull: 0.01}", "refine.learning_rate=0.1")
+    config = tiny_config("host={name: pull-back, pull: 0.01}", "refine.learning_rate=0.1")
     create(tmp_path / "store", content_of_facts(tmp_path / "base.tsv", config, GateSettings(budget=1.0)))
     return tmp_path / "store"
 

@@ -21,7 +21,7 @@ from meor.storage.disk import Disk
 from meor.study import results as results_module
 from meor.study.cell import finished, run_cell
 from meor.study.cells import alone_cells, method_cells
-from meor.study.conduct import Findings, conduct
+from meor.study.conduct import SECONDS, Findings, conduct
 from meor.study.plan import Study
 from meor.study.results import MANIFEST, Results
 from meor.study.row_file import read_row, require_intact, write_row
@@ -270,7 +270,7 @@ def test_what_the_command_wrote_is_listed_and_a_changed_table_is_refused_by_the_
         for path in study.rglob("*")
         if path.is_file() and (study / "runs") not in path.parents
     }
-    assert set(Results(study).files.sha256) == there - {MANIFEST}
+    assert set(Results(study).files.sha256) == there - {MANIFEST, SECONDS}
     assert Results(study).problems() == []
     table = next((study / "tables").glob("*.md"))
     table.write_text(table.read_text().replace("0", "9"))
@@ -348,5 +348,5 @@ def test_the_committed_results_are_what_their_manifests_say() -> None:
         assert Results(folder).problems() == []
         assert read_rows(folder / "runs.parquet")
         there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
-        unlisted = there - set(Results(folder).files.sha256) - {MANIFEST, "report.html", "README.md"}
+        unlisted = there - set(Results(folder).files.sha256) - {MANIFEST, SECONDS, "report.html", "README.md"}
         assert all(name.startswith("figures/") for name in unlisted)

@@ -58,7 +58,9 @@ def test_rows_and_columns_stand_in_the_papers_order() -> None:
     printed = re.findall(r"(FBInc-[SL]) & ([\w-]+) +& ([\w-]+) ", body)
     ours = [row.split() for row in paper_tables()["transfer"].rows]
     for (stream, _, host), (our_stream, our_host, our_backbone) in zip(printed, ours, strict=True):
-        shown = our_backbone if our_host == "replay" else f"{our_host}--{our_backbone}"
+        # Their TransE answers head queries through inverse relations, which has a name of its own here.
+        own = our_backbone.removesuffix("-inverse")
+        shown = own if our_host == "replay" else f"{our_host}--{own}"
         assert (our_stream, shown) == (stream, host.lower())
 
 
