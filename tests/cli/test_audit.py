@@ -19,7 +19,7 @@ from meor.cli.audit_result import differences
 from meor.errors import RunError
 from meor.evaluation.audit import SplitAudit
 from meor.evaluation.endpoints import endpoints, to_json
-from meor.evaluation.protocols import published
+from meor.evaluation.forgetting import published
 from meor.evaluation.rank import FilterPrefix, Rules, Ties, rank_update
 from meor.evaluation.ranks_file import ranks_bytes, read_ranks
 from meor.run.layout import vocabulary_bytes

@@ -89,21 +89,26 @@ class PlainEWC(Plain):
                 grown = torch.zeros_like(new)
                 grown[: len(old)] = old
                 own = new / len(self.update.train)
-                released = self.settings.variant == "released"
-                found.append(
-                    (own + grown * s + 1) / (s + 2) if released else (own + grown * (s + 1)) / (s + 2)
-                )
+                if self.settings.variant == "released":
+                    averaged = torch.arange(len(new))[:, None] < (len(old) if s else len(new))
+                    found.append(torch.where(averaged, (own + grown * s + 1) / (s + 2), own))
+                else:
+                    found.append((own + grown * (s + 1)) / (s + 2))
             self.fisher = found[0], found[1]
         else:
             self.fisher = model.entity[:0], model.relation[:0]
         super().open(model, update)
         self.sums = torch.zeros_like(model.entity), torch.zeros_like(model.relation)
+        if self.settings.variant == "released":
+            for total, fisher in zip(self.sums, self.fisher, strict=True):
+                total[: len(fisher)] = fisher
 
     def extra(self) -> Tensor | float:
         assert self.fisher is not None
         total: Tensor | float = 0.0
-        for now, old, fisher in zip((self.entity, self.relation), self.old, self.fisher, strict=True):
-            total = total + (fisher * (now[: len(old)] - old) ** 2).sum()
+        held = self.sums if self.settings.variant == "released" else self.fisher
+        for now, old, fisher in zip((self.entity, self.relation), self.old, held, strict=True):
+            total = total + (fisher[: len(old)].clone() * (now[: len(old)] - old) ** 2).sum()
         return self.settings.alpha * total
 
     def stepped(self, batch: Batch) -> None:

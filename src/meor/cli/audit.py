@@ -22,9 +22,9 @@ from meor.escape import terminal
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
 from meor.evaluation.endpoints import to_json as endpoints_json
 from meor.evaluation.external import HALVES
+from meor.evaluation.forgetting import published
 from meor.evaluation.groups import read_groups
 from meor.evaluation.groups import to_json as groups_json
-from meor.evaluation.protocols import published
 from meor.evaluation.rank import FilterPrefix
 from meor.evaluation.ranks_file import ranks_bytes
 from meor.heap import parse_bytes

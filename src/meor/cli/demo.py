@@ -23,7 +23,8 @@ from meor.stream.world import world
 from meor.study.conduct import RUNS_FOLDER, Findings, conduct
 from meor.study.effects import MARGIN, PairedComparison, compare
 from meor.study.execute import Processes
-from meor.study.plan import BALANCE, Study
+from meor.study.keys import BALANCE
+from meor.study.plan import Study
 from meor.study.task import Means
 from meor.typing import Side, Split
 

@@ -47,6 +47,9 @@ def command(
         list[str] | None, typer.Option(help="Stream instead of the study's; repeatable.")
     ] = None,
     backbone: Annotated[list[str] | None, typer.Option(help="Backbone; repeatable.")] = None,
+    host: Annotated[
+        list[str] | None, typer.Option(help="Host, such as `lkge variant=released`; repeatable.")
+    ] = None,
     preset: Annotated[list[str] | None, typer.Option(help="paper or practical; repeatable.")] = None,
     rule: Annotated[
         list[str] | None, typer.Option(help="Coefficient: balance, validated or a number; repeatable.")
@@ -95,6 +98,7 @@ def command(
         "pairs": pairs,
         "stream": None if stream is None else [stream_setting(name) for name in stream],
         "backbone": backbone,
+        "host": host,
         "preset": preset,
         "coefficient_rule": rule,
         "methods": method,

@@ -16,7 +16,6 @@ from pydantic import Field
 from meor.hosts.margin import MarginHost, MarginPass, MarginSettings
 from meor.hosts.replay import join
 from meor.random import generator
-from meor.training.draws import draw_negatives
 from meor.training.host import Plan, Step, Update
 from meor.training.loss import Batch
 from meor.training.margin import items_of
@@ -65,5 +64,5 @@ class EMRPass(MarginPass):
         step = super().__getitem__(index)
         at = self.plan.seed, self.update.number, self.pass_number, index
         many = self.plan.negatives
-        drawn = draw_negatives(self.memory, self.update.n_entities, many, "memory negatives", *at)
+        drawn = self.draw(self.memory, self.update.n_entities, many, "memory negatives", *at)
         return Step(join(step.batch, Batch(self.memory, drawn.entity, drawn.replaced)), step.replay)

@@ -6,8 +6,11 @@ F sums squared gradients of the total loss over every step of an update, each ti
 loss is a mean over them), and divides by the number of facts. At the end of snapshot s it is averaged with
 that of the snapshots before: F <- (F + (s + 1) F_old) / (s + 2), where rows without a past have F_old = 0.
 
-`variant=released`: an operator's precedence leaves a stray 1, F <- (F + s F_old + 1) / (s + 2). F itself is
-tiny, so what acts under `released` is nearly the same pull of about alpha / 2 on every old coordinate.
+`variant=released`: F is never set back, so the sum of the update at hand, not yet divided, is part of the
+pull while it grows. An operator's precedence leaves a stray 1, F <- (F + s F_old + 1) / (s + 2), in the
+average of rows with a past, and in that of all rows of the base. So an old coordinate is pulled with about
+alpha / 2, and harder the more the update's facts have named its row; the newcomers of one update are hardly
+held in the next.
 """
 
 from __future__ import annotations
@@ -51,12 +54,16 @@ class EWC(MarginHost):
         for name, rows in self._recalled.items():
             self.old_fisher[name].copy_(rows[: old[name]])
         self.fisher = {name: torch.zeros_like(table.data) for name, table in self.tables.items()}
+        if self.settings.released:
+            for name, rows in self.old_fisher.items():
+                self.fisher[name][: len(rows)] = rows
         self.counted = 0.0
 
     def terms(self, batch: Batch) -> tuple[Term, ...]:
         self.counted = float(len(batch) * (1 + batch.negative.shape[1]))
+        fisher = self.fisher if self.settings.released else self.old_fisher
         held = (
-            anchored(table, self.before[name], self.old_fisher[name], self.settings.alpha)
+            anchored(table, self.before[name], fisher[name], self.settings.alpha)
             for name, table in self.tables.items()
         )
         return *super().terms(batch), *held
@@ -73,8 +80,12 @@ class EWC(MarginHost):
         for name, total in self.fisher.items():
             own, old = total / len(self.update.train), torch.zeros_like(total)
             old[: len(self.old_fisher[name])] = self.old_fisher[name]
-            past = s * old + 1 if self.settings.released else (s + 1) * old
-            found[name] = (own + past) / (s + 2)
+            if self.settings.released:
+                averaged = len(self.old_fisher[name]) if s else len(total)
+                own[:averaged] = (own + s * old + 1)[:averaged] / (s + 2)
+                found[name] = own
+            else:
+                found[name] = (own + (s + 1) * old) / (s + 2)
         return found
 
     def tensors(self) -> dict[str, Tensor]:

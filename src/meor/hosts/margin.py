@@ -6,9 +6,11 @@ drawn per item, head or tail by a fair coin; an update is trained until its vali
 - `schedule=source`: their own epochs and early stopping, every row trained.
 - `schedule=paper`: one pass, old rows frozen (decision 37). The base is trained as under `source`.
 - `variant=released`: what the authors' code does where that shapes a published figure, as each host says.
-  Here: training stops by test facts, which their loader reads as validation facts; items are shuffled
-  one by one (clean, a fact and its inverse share a batch); and negatives are drawn from all entities but the
-  last one, the true one included (clean, from all but the true one).
+  Here: training stops by test facts, because their loader reads the test file as the validation file too; so
+  validation facts filter nothing, neither there nor in the figures they publish. IncDE and FastKGE read
+  validation facts, which test facts help to filter. Items are shuffled one by one (clean, a fact and its
+  inverse share a batch); and negatives are drawn from all entities but the last one, the true one included
+  (clean, from all but the true one).
 
 A method's penalty has the run's replay buffer for its queries; no host here learns from that buffer.
 """
@@ -70,9 +72,11 @@ class MarginHost(Host):
     @property
     def validation(self) -> Validation:
         sample = self.settings.validation_sample
-        if self.settings.released and self.selects_on_test:
-            return Validation(Split.TEST, sample, SPLITS)
-        return Validation(Split.VALID, sample)
+        if not self.settings.released:
+            return Validation(Split.VALID, sample)
+        if self.selects_on_test:
+            return Validation(Split.TEST, sample, (Split.TRAIN, Split.TEST))
+        return Validation(Split.VALID, sample, SPLITS)
 
     def freezes(self, update: Update) -> bool:
         return update.number > 0 and self.settings.schedule == "paper"
@@ -110,8 +114,8 @@ class MarginPass:
     def __init__(self, fact: Facts, update: Update, plan: Plan, pass_number: int, *, released: bool) -> None:
         at = (plan.seed, update.number, pass_number)
         self.items, self.n_replay = items_of(fact), len(update.replay)
-        draw = _unchecked_negatives if released else draw_negatives
-        self.drawn = draw(self.items, update.n_entities, plan.negatives, "negatives", *at)
+        self.draw = unchecked_negatives if released else draw_negatives
+        self.drawn = self.draw(self.items, update.n_entities, plan.negatives, "negatives", *at)
         self.order: Ids = np.arange(len(self.items))
         if plan.order == "permuted":
             shuffled = generator("order", *at)
@@ -131,7 +135,7 @@ class MarginPass:
         return Step(Batch(self.items.take(item, 0), *drawn), replayed)
 
 
-def _unchecked_negatives(items: Facts, universe: int, count: int, *address: Address) -> Negatives:
+def unchecked_negatives(items: Facts, universe: int, count: int, *address: Address) -> Negatives:
     """As released: the true entity may be drawn, the last one never is."""
     drawn = generator(*address).integers(0, 2 * max(universe - 1, 1), (len(items), count))
     return Negatives(drawn >> 1, (drawn & 1).astype(np.int8))

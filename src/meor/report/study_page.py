@@ -41,7 +41,8 @@ from meor.report.words import (
 )
 from meor.run.view import RunView
 from meor.study.effects import MethodLevels
-from meor.study.rows import ENDPOINTS, control_notes, footnote, partial_endpoints, select
+from meor.study.notes import control_notes, footnote, partial_endpoints
+from meor.study.rows import ENDPOINTS, select
 from meor.study.table import Column, Entry, Table, Value
 
 

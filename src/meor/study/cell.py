@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 
 from meor.errors import MeorError, StudyError, is_interrupt
-from meor.methods import is_penalized
+from meor.methods import METHODS, is_penalized
 from meor.run.config import Config
 from meor.run.layout import is_run
 from meor.run.session import resume, start
@@ -22,10 +22,17 @@ from meor.run.view import RunView
 from meor.storage.disk import Disk
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
-from meor.study.cells import StudyCell
+from meor.study.cells import VALID, StudyCell
 from meor.study.coefficient import kept_balance, read_balance
 from meor.study.plan import PAIR
-from meor.study.row_file import OtherSettingsError, read_row, require_intact, row_of_run, write_row
+from meor.study.row_file import (
+    OtherSettingsError,
+    protocol_columns,
+    read_row,
+    require_intact,
+    row_of_run,
+    write_row,
+)
 from meor.study.rows import Row
 from meor.study.shared import scheduled
 from meor.study.task import MARK, Outcome, Task, folder_of
@@ -79,6 +86,7 @@ def _still_good(task: Task, say: Say) -> Row | None:
         row = finished(task)
         if row is not None:
             require_intact(task.runs, row, task.cell.split)
+            row = _as_the_field_ranks(task, row)
     except OtherSettingsError:
         raise
     except MeorError as error:
@@ -126,10 +134,24 @@ def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
     place, given = task.folder.relative_to(task.runs).as_posix(), weight.coefficient or 0.0
     view = RunView.open(task.folder)
     made = row_of_run(task.plan, task.cell, view, stream, place=place, coefficient=given)
-    row = _kept(task, made)
+    row = _as_the_field_ranks(task, _kept(task, made))
     if not task.means.keep_weights and task.cell != task.cell.alone:
         drop_weights(task.folder)
     return row
+
+
+def _as_the_field_ranks(task: Task, row: Row) -> Row:
+    """With the figures of the field's protocols, where the study asks for them and the row has none yet.
+
+    A transform changes scores after training, so its models do not have them.
+    """
+    transformed = METHODS[task.cell.method].kind == "transform"
+    if not task.plan.asks_for_protocols or task.cell.split == VALID or transformed or row.MRR_A is not None:
+        return row
+    view = RunView.open(task.runs / row.run)
+    stream = _opened(task.cell.group.stream, task.means.data_dir)
+    figures: dict[str, Any] = {**protocol_columns(view, stream, task.means.memory)}
+    return _kept(task, replace(row, **figures))
 
 
 def _kept(task: Task, row: Row) -> Row:

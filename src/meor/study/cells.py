@@ -11,7 +11,8 @@ from meor.methods import CAP, METHODS, NONE, former_name, is_penalized
 from meor.methods.coefficient import ALWAYS, MULTIPLES
 from meor.run.config import Config
 from meor.study.curve import COEFFICIENT, MULTIPLE
-from meor.study.plan import BALANCE, VALIDATED, Study, folder_name
+from meor.study.keys import BALANCE, VALIDATED
+from meor.study.plan import Study, folder_name
 from meor.study.rows import UNREGULARIZED, Group, Row
 
 TEST, VALID = "test", "valid"
@@ -38,7 +39,7 @@ class StudyCell:
             weight = f"-c{self.coefficient!r}"
         ending = "" if self.split == TEST else f"-{self.split}"
         group = self.group
-        folder = f"{folder_name(group.stream)}-{group.host}-{group.backbone}-{group.preset}"
+        folder = f"{folder_name(group.stream)}-{file_name(group.host)}-{group.backbone}-{group.preset}"
         if self.curve is not None and self.at is not None:
             return f"{folder}/pair-{self.seed}/{file_name(self.curve)}@{self.at!r}"
         return f"{folder}/pair-{self.seed}/{self.method}{weight}{ending}"
@@ -67,34 +68,34 @@ class StudyCell:
 
 def alone_cells(plan: Study) -> list[StudyCell]:
     """What everything else starts from: the host alone in each pair, pairs for selection included."""
-    return _starts(plan, [NONE])
+    return _starts(plan, NONE)
 
 
 def capped_cells(plan: Study) -> list[StudyCell]:
     """The same, capped: trained for as long as the host alone was."""
-    return _starts(plan, [method for method in plan.methods if method == CAP])
+    return _starts(plan, CAP)
 
 
-def _starts(plan: Study, methods: Sequence[str]) -> list[StudyCell]:
+def _starts(plan: Study, method: str) -> list[StudyCell]:
     found = []
     for group in plan.groups:
-        for method in methods:
-            found += [StudyCell(group, seed, method) for seed in plan.seeds]
-            found += [StudyCell(group, seed, method, split=VALID) for seed in plan.selection_seeds]
+        mine = [StudyCell(group, seed, method) for seed, name in plan.runs_of(group) if name == method]
+        aside = plan.selection_seeds if mine else ()
+        found += [*mine, *(StudyCell(group, seed, method, split=VALID) for seed in aside)]
     return found
 
 
 def method_cells(plan: Study) -> list[StudyCell]:
     """Every other run whose coefficient needs no choice."""
-    found = []
+    found: list[StudyCell] = []
     for group in plan.groups:
-        for seed in plan.seeds:
-            for method in plan.methods:
-                if METHODS[method].kind == "transform":
-                    found.append(StudyCell(group, seed, method))
-                elif is_penalized(method):
-                    found += _weighted(plan, StudyCell(group, seed, method))
-            found += _on_curves(plan, group, seed)
+        for seed, method in plan.runs_of(group):
+            if method == NONE:
+                found += _on_curves(plan, group, seed)
+            elif METHODS[method].kind == "transform":
+                found.append(StudyCell(group, seed, method))
+            elif is_penalized(method):
+                found += _weighted(plan, StudyCell(group, seed, method))
     return found
 
 
@@ -110,7 +111,7 @@ def selection_cells(plan: Study, multiples: Sequence[float] = MULTIPLES[:ALWAYS]
     return [
         cell
         for group in plan.groups
-        for method in plan.penalized
+        for method in plan.penalized_of(group)
         for multiple in multiples
         for cell in trial_cells(plan, group, method, multiple)
     ]
@@ -131,8 +132,7 @@ def validated_cells(plan: Study, chosen: dict[tuple[Group, str], float]) -> list
     return [
         _validated(StudyCell(group, seed, method), chosen[group, method])
         for group in plan.groups
-        for seed in plan.seeds
-        for method in plan.penalized
+        for seed, method in plan.runs_of(group)
         if (group, method) in chosen
     ]
 
@@ -180,5 +180,5 @@ def _place(plan: Study, cell: StudyCell, row: Row) -> tuple[float, ...]:
     if cell.curve is not None and cell.at is not None:
         return group, cell.seed, 1, list(plan.curves).index(cell.curve), cell.at
     rules = (UNREGULARIZED, *plan.coefficient_rule)
-    at = rules.index(row.coefficient_rule), plan.methods.index(cell.method)
+    at = rules.index(row.coefficient_rule), plan.methods_of(cell.group).index(cell.method)
     return group, cell.seed, 0, *at, row.multiple or 0.0

@@ -98,7 +98,7 @@ def choices(plan: Study, judged: Sequence[Row]) -> tuple[tuple[Choice, ...], dic
     """One per group and method; and why, where nothing can be chosen."""
     found, refused = [], {}
     for group in plan.groups:
-        for method in plan.penalized:
+        for method in plan.penalized_of(group):
             try:
                 found.append(choose(judged, group, method))
             except StudyError as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import MeorError
-from meor.methods import CAP, METHODS, NONE, method_label
+from meor.methods import CAP, METHODS, NONE, is_penalized, method_label
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import read_json, to_json
 from meor.stream.registry import check_there
@@ -32,7 +32,8 @@ from meor.study.cells import (
 )
 from meor.study.coefficient import Choice, KeptBalance, choices, next_multiple, read_balance
 from meor.study.execute import Executor, Serial
-from meor.study.plan import VALIDATED, Study
+from meor.study.keys import VALIDATED
+from meor.study.plan import Study
 from meor.study.popularity import POPULARITY, popularity_of
 from meor.study.results import Results
 from meor.study.rows import RUNS, Row, rows_file
@@ -127,7 +128,8 @@ class _Conductor:
             self.choices = self._choices()
             self._recall(self._validated())
         rule = VALIDATED in self.plan.coefficient_rule
-        later = self.plan.pairs * len(self.plan.groups) * len(self.plan.penalized) if rule else 0
+        every = (method for group in self.plan.groups for _, method in self.plan.runs_of(group))
+        later = rule * sum(map(is_penalized, every))
         self._hosts_alone(first, len(first) + len(second) + later)
         ready = [cell for cell in second if self._has_start(cell)]
         if second:

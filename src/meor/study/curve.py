@@ -8,13 +8,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from meor.methods import is_penalized
 from meor.run.settings import Method
+from meor.study.keys import several
 
 MULTIPLE, COEFFICIENT = "multiple", "coefficient"
-
-
-def several(value: Any) -> Any:
-    """`stream: ENTITY` means the same as `stream: [ENTITY]`."""
-    return [value] if isinstance(value, str | int | float) else value
 
 
 class Curve(BaseModel):

@@ -16,9 +16,11 @@ from meor.study.effects import (
     effect_name,
     levels,
 )
+from meor.study.host_choice import host_name
+from meor.study.notes import control_notes
 from meor.study.paper import is_stream, paper_table, paper_tables
 from meor.study.plan import Study
-from meor.study.rows import ENDPOINTS, Group, Row, control_notes
+from meor.study.rows import ENDPOINTS, Group, Row
 from meor.study.table import OURS, PAPER, Column, Table, Value
 
 METHOD = "meor"
@@ -48,9 +50,9 @@ def head_method(methods: Collection[str]) -> str | None:
 
 def comparisons(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> list[PairedComparison]:
     """The study's method against every other one of the plan that shares at least two pairs with it."""
-    method = head_method(plan.methods)
+    method = head_method(plan.methods_of(group))
     found = []
-    for comparator in plan.methods:
+    for comparator in plan.methods_of(group):
         if method is not None and comparator != method:
             try:
                 found.append(compare(rows, group, rule, method, comparator))
@@ -63,7 +65,7 @@ def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) ->
     """Table 2: the means of each method."""
     paper = paper_table("absolute", group)
     lines: list[Line] = []
-    for method in plan.methods:
+    for method in plan.methods_of(group):
         label, mine = method_label(method), levels(rows, group, rule, method)
         if mine is not None:
             values = [mine.levels[name].mean if name in mine.levels else None for name in ENDPOINTS]
@@ -81,7 +83,7 @@ def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) ->
             "Endpoints and coefficients are means over pairs.",
             ACTIVE,
             SOURCE,
-            *control_notes(rows, [group], rule, plan.methods),
+            *control_notes(rows, [group], rule, plan.methods_of(group)),
         ),
         file_name("absolute", group, rule),
     )
@@ -90,7 +92,7 @@ def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) ->
 def effects_table(plan: Study, rows: Sequence[Row], group: Group, rule: str, *, holm: bool = False) -> Table:
     """Table 3: paired effects of MEOR."""
     family = comparisons(plan, rows, group, rule)
-    paper = paper_table("effects", group) if head_method(plan.methods) == METHOD else None
+    paper = paper_table("effects", group) if head_method(plan.methods_of(group)) == METHOD else None
     lines: list[Line] = []
     for each, p in zip(family, _holm(family, holm), strict=True):
         label, share = method_label(each.comparator), each.active_share
@@ -104,10 +106,10 @@ def effects_table(plan: Study, rows: Sequence[Row], group: Group, rule: str, *, 
     kept_columns = (Column("H_old preserved", "count"), Column("A_TN preserved", "count"))
     measured = (*_effect_columns(ENDPOINTS), WTL, ACTIVE_SHARE, *kept_columns, PAIRS)
     return Table(
-        f"{method_label(head_method(plan.methods) or METHOD)} minus comparator: {group} ({rule})",
+        f"{method_label(head_method(plan.methods_of(group)) or METHOD)} minus comparator: {group} ({rule})",
         (*texts("Comparator", "source"), *measured, *_holm_column(holm)),
         tuple(lines),
-        (*_notes(holm), *control_notes(rows, [group], rule, plan.methods)),
+        (*_notes(holm), *control_notes(rows, [group], rule, plan.methods_of(group))),
         file_name("effects", group, rule),
     )
 
@@ -116,7 +118,7 @@ def ablation_table(plan: Study, rows: Sequence[Row], group: Group, rule: str, *,
     """Table 4: one change at a time. The changes are changes of MEOR: without it there is no row."""
     named = ("H_cur", "D_MCI", "A_TN")
     paper = paper_table("ablation", group)
-    everyone = comparisons(plan, rows, group, rule) if head_method(plan.methods) == METHOD else []
+    everyone = comparisons(plan, rows, group, rule) if head_method(plan.methods_of(group)) == METHOD else []
     family = [each for each in everyone if METHODS[each.comparator].isolates]
     lines: list[Line] = []
     for each, p in zip(family, _holm(family, holm), strict=True):
@@ -131,15 +133,16 @@ def ablation_table(plan: Study, rows: Sequence[Row], group: Group, rule: str, *,
         f"Ablations: {group} ({rule})",
         (*first, *_effect_columns(named), WTL, ACTIVE_SHARE, PAIRS, *_holm_column(holm)),
         tuple(lines),
-        (*_notes(holm), *control_notes(rows, [group], rule, plan.methods)),
+        (*_notes(holm), *control_notes(rows, [group], rule, plan.methods_of(group))),
         file_name("ablation", group, rule),
     )
 
 
 def transfer_table(plan: Study, rows: Sequence[Row], preset: str, rule: str, *, holm: bool = False) -> Table:
     """Table 5: MEOR minus the host alone within each stream, host and backbone."""
-    printed = paper_tables()["transfer"].rows if head_method(plan.methods) == METHOD else {}
     mine = [group for group in plan.groups if group.preset == preset]
+    head = head_method({name for group in mine for name in plan.methods_of(group)})
+    printed = paper_tables()["transfer"].rows if head == METHOD else {}
     family = [
         each
         for group in mine
@@ -153,7 +156,7 @@ def transfer_table(plan: Study, rows: Sequence[Row], preset: str, rule: str, *, 
         if group in found:
             each, p = found[group]
             lines.append((where, OURS, *_transferred(each), *p))
-        cells = printed.get(f"{group.stream} {group.host} {group.backbone}")
+        cells = printed.get(f"{group.stream} {host_name(group.host)} {group.backbone}")
         if cells is not None:
             lines.append(_printed_transfer(where, cells, holm))
     if found:
@@ -162,19 +165,20 @@ def transfer_table(plan: Study, rows: Sequence[Row], preset: str, rule: str, *, 
     gain = (Column("ΔH_cur", "effect"), *ends, WTL)
     kept = (Column("ΔA_TN", "effect"), Column("ΔA_TN LB", "bound"), Column("A_TN preserved", "count"))
     return Table(
-        f"{method_label(head_method(plan.methods) or METHOD)} minus the host alone ({preset}, {rule})",
+        f"{method_label(head or METHOD)} minus the host alone ({preset}, {rule})",
         (*texts("Stream, host, backbone", "source"), *gain, *kept, ACTIVE_SHARE, PAIRS, *_holm_column(holm)),
         tuple(lines),
-        (*_notes(holm), *control_notes(rows, mine, rule, plan.methods)),
+        (*_notes(holm), *control_notes(rows, mine, rule, METHODS)),
         f"transfer-{preset}-{rule}",
     )
 
 
 def _other_hosts(plan: Study, printed: Mapping[str, tuple[str, ...]], holm: bool) -> Iterator[Line]:
     """The paper's rows of hosts that this study leaves out, below an empty one of ours."""
+    ran = {host_name(host) for host in plan.host}
     for key, cells in printed.items():
         stream, host, backbone = key.split()
-        if host not in plan.host and any(is_stream(each, stream) for each in plan.stream):
+        if host not in ran and any(is_stream(each, stream) for each in plan.stream):
             where = f"{stream} {host}-{backbone}"
             yield (where, OURS, *(None,) * 11, *_unstated(holm))
             yield _printed_transfer(where, cells, holm)
@@ -232,4 +236,5 @@ def _verdict(each: PairedComparison, endpoint: str) -> str | None:
 
 
 def file_name(name: str, group: Group, rule: str) -> str:
-    return f"{name}-{safe_name(Path(group.stream).name)}-{group.host}-{group.backbone}-{group.preset}-{rule}"
+    parts = safe_name(Path(group.stream).name), safe_name(group.host), group.backbone, group.preset, rule
+    return "-".join((name, *parts))

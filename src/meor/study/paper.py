@@ -1,4 +1,4 @@
-"""The paper's Tables 2 to 5 as printed: shown beside our figures, never mixed with them."""
+"""Figures of the paper (Tables 2 to 5) and of others, as printed: beside ours, and never mixed with them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,18 @@ class PaperTable:
 @cache
 def paper_tables() -> Mapping[str, PaperTable]:
     """By name: absolute (2), effects (3), ablation (4), transfer (5), boundary (in the text)."""
+    return _read("paper.json")
+
+
+@cache
+def published() -> PaperTable:
+    """Protocol A on ENTITY after the last update, TransE: by host, or by the name of another method."""
+    return _read("published.json")["protocol A"]
+
+
+def _read(name: str) -> Mapping[str, PaperTable]:
     content: dict[str, dict[str, Any]] = json.loads(
-        files("meor.study").joinpath("paper.json").read_text(encoding="utf-8")
+        files("meor.study").joinpath(name).read_text(encoding="utf-8")
     )
     return {
         name: PaperTable(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import product, starmap
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -27,49 +26,25 @@ from meor.run.config import Config
 from meor.run.explain import explain
 from meor.run.settings import Method
 from meor.storage.yaml_file import read_yaml, to_yaml
-from meor.study.curve import MULTIPLE, Curve, several
-from meor.study.misfit import MisfitError, lines_of_problems
+from meor.study.curve import MULTIPLE, Curve
+from meor.study.host_choice import (
+    DEFAULT,
+    backbones_of,
+    default_method,
+    host_name,
+    host_settings,
+    host_text,
+)
+from meor.study.keys import BALANCE, VALIDATED, folder_friendly, rule, several
+from meor.study.misfit import MisfitError, lines_of_problems, refuse_owned
 from meor.study.presets import study_file
 from meor.study.rows import Group
 
 FIRST_SELECTION_SEED = TRIAL_SEED_OFFSET
 """Pairs that choose a validated coefficient are numbered from here: no study uses them as its own."""
-BALANCE, VALIDATED = "balance", "validated"
 PAIR: Final = "pair"
-TableName = Literal["absolute", "effects", "ablation", "transfer", "boundary", "frontier"]
-_BESIDE = "write {0} in the study file, beside `settings` and not in it"
-_OR_OPTION = "give --{1}, or " + _BESIDE
-_OWNED = {
-    **{name: _OR_OPTION.format(name, name) for name in ("stream", "backbone", "preset")},
-    "host": _BESIDE.format("host"),
-    "method": _OR_OPTION.format("methods", "method"),
-    "seed": _BESIDE.format("first_seed"),
-    "coefficient_from": "leave it out; a coefficient acts from the update on that decides it",
-    **dict.fromkeys(("coefficient", "coefficient_rule"), _OR_OPTION.format("coefficient_rule", "rule")),
-    "evaluation.split": "leave it out; test facts judge runs, validation facts choose multiples",
-}
-"""What the study itself decides for each run, and how to say it."""
-
-
-def _rule(value: Any) -> Any:
-    """`balance`, `validated`, or a number that is the coefficient itself."""
-    if value in (BALANCE, VALIDATED):
-        return value
-    try:
-        number = -1.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise ValueError(f"is not one of {BALANCE}, {VALIDATED}, a number")
-    return repr(number)
-
-
-def _name(value: str) -> str:
-    """The study's name is that of a folder."""
-    if not re.fullmatch(r"[\w.-]{1,80}", value):
-        allowed = "letters, digits, dots, hyphens and underscores, no space, at most 80"
-        raise ValueError(f"{value!r} is no name of a folder: write {allowed}")
-    return value
+FIELD: Final = "field"
+TableName = Literal["absolute", "effects", "ablation", "transfer", "boundary", "frontier", "field"]
 
 
 def folder_name(stream: str) -> str:
@@ -77,22 +52,25 @@ def folder_name(stream: str) -> str:
     return file_name(Path(stream).name) or "stream"
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(several), Field(min_length=1)]
+Names = Annotated[tuple[str, ...], BeforeValidator(several)]
+StudyMethod = Literal["default"] | Method
 
 
 class Study(BaseModel):
-    """A study, resolved. Every combination of stream, backbone, host and preset is a group of its own."""
+    """A study, resolved. Each combination of stream, host, its backbones and preset is a group of its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    study: Annotated[str, AfterValidator(_name)]
-    stream: Names
-    backbone: Names = ("complex",)
-    host: Names = ("replay",)
-    methods: Annotated[tuple[Method, ...], BeforeValidator(several), Field(min_length=1)]
+    study: Annotated[str, AfterValidator(folder_friendly)]
+    stream: Annotated[Names, Field(min_length=1)]
+    backbone: Names = ()  # of hosts that take any; others bring theirs
+    host: Annotated[
+        tuple[Annotated[str, BeforeValidator(host_text)], ...], BeforeValidator(several), Field(min_length=1)
+    ] = ("replay",)
+    methods: Annotated[tuple[StudyMethod, ...], BeforeValidator(several), Field(min_length=1)]
     preset: Annotated[tuple[Literal["paper", "practical"], ...], BeforeValidator(several)] = ("practical",)
     coefficient_rule: Annotated[
-        tuple[Annotated[str, BeforeValidator(_rule)], ...], BeforeValidator(several), Field(min_length=1)
+        tuple[Annotated[str, BeforeValidator(rule)], ...], BeforeValidator(several), Field(min_length=1)
     ] = (BALANCE,)
     curves: dict[str, Curve] = Field(default_factory=dict)  # of a frontier, by name
     schedule: Literal["pair", "own"] = (
@@ -100,6 +78,8 @@ class Study(BaseModel):
     )
     validation: bool = False  # are validation facts ranked as well, for whoever chooses?
     pairs: Annotated[int, Field(ge=1, lt=FIRST_SELECTION_SEED)] = 8
+    controlled_pairs: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    """By host: in how many pairs methods are run. The host alone is run in all of them."""
     first_seed: Annotated[int, Field(ge=0, lt=FIRST_SELECTION_SEED)] = 0
     selection_pairs: Annotated[int, Field(ge=1)] = 1
     tables: Annotated[tuple[TableName, ...], BeforeValidator(several)] = ("absolute", "effects")
@@ -113,18 +93,17 @@ class Study(BaseModel):
             if len(set(values)) < len(values):
                 raise MisfitError(name, "names something twice")
         self._check_curves()
+        self._check_hosts()
         balanced = [each.method for each in self.curves.values() if each.along == MULTIPLE]
-        starts = [NONE, *(METHODS[name].start for name in (*self.methods, *balanced))]
+        named = [name for name in (*self.methods, *balanced) if name != DEFAULT]
+        starts = [NONE, *(METHODS[name].start for name in named)]
         if missing := next((start for start in starts if start not in self.methods), None):
             who = "the others" if missing == NONE else "methods with cap"
             told = f"{METHODS[missing].label.lower()}: {who} are compared with it and start from it"
             raise MisfitError("methods", f"must name {missing}, {told}")
         self._check_folders()
-        for key, given in (("settings", [*self.settings]), ("sets", [*self.sets])):
-            for name in (text.partition("=")[0].strip() for text in given):
-                if name in _OWNED:
-                    problem = f"cannot hold {name}, which is no setting of its runs but of the study"
-                    raise MisfitError("--set" if key == "sets" else key, f"{problem}: {_OWNED[name]}")
+        refuse_owned("settings", self.settings)
+        refuse_owned("--set", (text.partition("=")[0].strip() for text in self.sets))
         return self
 
     def _check_curves(self) -> None:
@@ -133,6 +112,12 @@ class Study(BaseModel):
                 raise MisfitError("curves", f"{name} {problem}")
         if len({file_name(name) for name in self.curves}) < len(self.curves):
             raise MisfitError("curves", "have two names whose runs would share one folder: rename one")
+
+    def _check_hosts(self) -> None:
+        if left := set(self.backbone) - {group.backbone for group in self.groups}:
+            raise MisfitError("backbone", f"names {min(left)}, which no host of the study trains")
+        if unknown := [host for host in self.controlled_pairs if host not in self.host]:
+            raise MisfitError("controlled_pairs", f"names {unknown[0]}, which is no host of the study")
 
     def _check_folders(self) -> None:
         folders: dict[str, str] = {}
@@ -168,6 +153,9 @@ class Study(BaseModel):
             if value is not None:
                 given[key] = value
                 lines.pop(key, None)
+        if (changes or {}).get("host"):  # of hosts that are left out nothing more need be said
+            hosts, told = map(host_text, given["host"]), given.get("controlled_pairs") or {}
+            given["controlled_pairs"] = {host: told[host] for host in hosts if host in told}
         given.setdefault("study", path.stem)
         if sets:
             given["sets"] = [*given.get("sets", ()), *sets]
@@ -175,11 +163,33 @@ class Study(BaseModel):
 
     @property
     def groups(self) -> list[Group]:
-        return list(starmap(Group, product(self.stream, self.backbone, self.host, self.preset)))
+        return [
+            Group(stream, backbone, host, preset)
+            for stream, host in product(self.stream, self.host)
+            for backbone, preset in product(backbones_of(host, self.backbone), self.preset)
+        ]
 
-    @property
-    def seeds(self) -> range:
-        return range(self.first_seed, self.first_seed + self.pairs)
+    def methods_of(self, group: Group) -> tuple[str, ...]:
+        """Those of a group, each after the one it starts from; `default` is the group's own."""
+        chosen = default_method(group.backbone, host_name(group.host))
+        named = (chosen if name == DEFAULT else name for name in self.methods)
+        every = dict.fromkeys(each for name in named for each in (METHODS[name].start, name))
+        return tuple(name for name in every if self._pairs_of(group, name))
+
+    def penalized_of(self, group: Group) -> tuple[str, ...]:
+        return tuple(method for method in self.methods_of(group) if is_penalized(method))
+
+    def runs_of(self, group: Group) -> list[tuple[int, str]]:
+        """The seeds and methods of a group, pair by pair."""
+        return [
+            (seed, method)
+            for seed in range(self.first_seed, self.first_seed + self.pairs)
+            for method in self.methods_of(group)
+            if seed - self.first_seed < self._pairs_of(group, method)
+        ]
+
+    def _pairs_of(self, group: Group, method: str) -> int:
+        return self.pairs if method == NONE else self.controlled_pairs.get(group.host, self.pairs)
 
     @property
     def selection_seeds(self) -> range:
@@ -188,8 +198,9 @@ class Study(BaseModel):
         return range(FIRST_SELECTION_SEED, FIRST_SELECTION_SEED + wanted)
 
     @property
-    def penalized(self) -> tuple[str, ...]:
-        return tuple(method for method in self.methods if is_penalized(method))
+    def asks_for_protocols(self) -> bool:
+        """Are test facts also ranked as the field ranks them?"""
+        return FIELD in self.tables
 
     @property
     def sample(self) -> int:
@@ -199,7 +210,7 @@ class Study(BaseModel):
     def check_settings(self) -> None:
         """Whatever is wrong with a run's settings is said before the first run."""
         for group in self.groups:
-            for method in self.methods if group.stream == self.stream[0] else ():
+            for method in self.methods_of(group) if group.stream == self.stream[0] else ():
                 self.config(group, method, 0)
             for curve in self.curves.values():
                 for at in curve.values:
@@ -220,6 +231,7 @@ class Study(BaseModel):
         if not isinstance(evaluation, dict):
             raise ConfigError("evaluation is a group of settings", remedy="Set e.g. evaluation.sides")
         flags = {**self.settings, **asdict(group), "method": method, "seed": seed}
+        flags |= {"host": host_settings(group.host)}
         splits = ["test", "valid"] if self.validation else ["test"]
         flags |= {"evaluation": {**evaluation, "split": splits}}
         flags |= {"coefficient": coefficient, "coefficient_from": begins}

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from meor.errors import StudyError
-from meor.evaluation.endpoints import MARK, MEANING
-from meor.methods import current_name, is_penalized, method_label
+from meor.evaluation.endpoints import MEANING, MRR
+from meor.evaluation.protocols import CURRENT, UNIVERSES
+from meor.methods import current_name
 from meor.storage.parquet import UNREADABLE, column, read_table, table_bytes
 from meor.study.results import AGAIN, Results
 
@@ -25,6 +26,13 @@ FORMER_HASH = "input_hash"  # of start and schedule together
 
 ENDPOINTS = tuple(MEANING)
 IDENTITY_TOLERANCE = 1e-12
+
+FIGURES = {"MRR": MRR, "H1": "hits@1", "H10": "hits@10"}
+"""What columns call the metrics of the field's protocols."""
+RELEASED = "released"
+PROTOCOL_COLUMNS = tuple(
+    f"{figure}_{protocol}" for protocol in (*UNIVERSES, CURRENT, RELEASED) for figure in FIGURES
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,18 @@ class Row:
     D_MCI_valid: float | None = None
     A_TN_valid: float | None = None
     A_QN_valid: float | None = None
+    MRR_A: float | None = None  # of all test facts after the last update (`evaluation.protocols`),
+    H1_A: float | None = None  # where the study asks for it: Hits@1, Hits@10
+    H10_A: float | None = None
+    MRR_B: float | None = None
+    H1_B: float | None = None
+    H10_B: float | None = None
+    MRR_current: float | None = None
+    H1_current: float | None = None
+    H10_current: float | None = None
+    MRR_released: float | None = None  # A with the filter of the authors' code, where the variant has another
+    H1_released: float | None = None
+    H10_released: float | None = None
 
     def endpoint(self, name: str) -> float | None:
         value: float | None = getattr(self, name)
@@ -166,7 +186,7 @@ def check_identity(row: Row) -> None:
     """D_MCI = H_old - H_cur for each row, so paired effects add up exactly (decision 40)."""
     parts = row.H_cur, row.H_old, row.D_MCI
     existing = (f"{name}_existing" for name in ENDPOINTS)
-    for name in (*ENDPOINTS, *existing, "coefficient", "active_share"):
+    for name in (*ENDPOINTS, *existing, *PROTOCOL_COLUMNS, "coefficient", "active_share"):
         value = getattr(row, name)
         if value is not None and not math.isfinite(value):
             raise StudyError(f"{row.run}: {name} is {value}. Make the run again.")
@@ -196,42 +216,3 @@ def select(
             raise StudyError(f"pair {row.pair} of {method} stands twice in {group}. Make {RUNS} again.")
         found[row.pair] = row
     return found
-
-
-def partial_endpoints(rows: Iterable[Row]) -> dict[Group, dict[str, str]]:
-    """By group: the endpoints that are means over some of their cells, each with `4 of 6`."""
-    found: dict[Group, dict[str, str]] = {}
-    for row in rows:
-        for name in ENDPOINTS:
-            if row.is_partial(name):
-                found.setdefault(row.group, {})[name] = row.cells_of(name)
-    return found
-
-
-def footnote(found: Mapping[Group, Mapping[str, str]]) -> str:
-    """The sentence that belongs to every mark; empty where nothing is marked."""
-    told = [
-        f"{group}: {', '.join(f'{name} {cells}' for name, cells in named.items())}"
-        for group, named in found.items()
-    ]
-    return f"{MARK} over the cells that exist ({'; '.join(told)}); the others hold no query." if told else ""
-
-
-def control_notes(
-    rows: Sequence[Row], groups: Iterable[Group], rule: str, methods: Iterable[str]
-) -> tuple[str, ...]:
-    """A sentence for each method and group where a penalty was multiplied with 0 in some or all runs.
-
-    They equal the host without a penalty: whoever reads a table must not take it for control.
-    """
-    found, penalized = [], [name for name in methods if is_penalized(name)]
-    for group in groups:
-        for method in penalized:
-            runs = select(rows, group, method, rule).values()
-            idle = sum(row.coefficient == 0.0 for row in runs)
-            if idle:
-                found.append(
-                    f"{method_label(method)} in {group} ({rule}): nothing was controlled in {idle} of "
-                    f"{len(runs)} pairs: these runs equal the host without a penalty."
-                )
-    return tuple(found)

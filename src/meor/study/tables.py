@@ -13,7 +13,10 @@ from meor.methods.coefficient import ENOUGH, RECORDS
 from meor.stream.occurrence import sample_note
 from meor.study.coefficient import Choice, KeptBalance
 from meor.study.effects import PairedComparison, adjusted
+from meor.study.field_table import field_table
 from meor.study.frontier_tables import frontier_table, verdict_table
+from meor.study.keys import VALIDATED
+from meor.study.notes import footnote, partial_endpoints
 from meor.study.paired_tables import (
     SOURCE,
     Line,
@@ -25,10 +28,10 @@ from meor.study.paired_tables import (
     transfer_table,
 )
 from meor.study.paper import is_stream, paper_tables
-from meor.study.plan import VALIDATED, Study
+from meor.study.plan import FIELD, Study
 from meor.study.popularity import LABEL, NOTE, endpoints_of
 from meor.study.results import Results
-from meor.study.rows import Group, Row, footnote, partial_endpoints
+from meor.study.rows import Group, Row
 from meor.study.table import OURS, PAPER, Column, Table, csv_of
 
 EFFECTS_FILE = "effects.csv"
@@ -83,10 +86,18 @@ def _of_rule(plan: Study, rows: Sequence[Row], rule: str, holm: bool, beside: Be
             yield _marked(effects_table(plan, rows, group, rule, holm=holm), rows, [group])
         if "ablation" in plan.tables:
             yield _marked(ablation_table(plan, rows, group, rule, holm=holm), rows, [group])
+    for preset in plan.preset:
+        yield from _over_groups(plan, rows, preset, rule, holm)
+
+
+def _over_groups(plan: Study, rows: Sequence[Row], preset: str, rule: str, holm: bool) -> Iterator[Table]:
+    there = [group for group in plan.groups if group.preset == preset]
+    if FIELD in plan.tables:
+        for stream in plan.stream:
+            mine = [group for group in there if group.stream == stream]
+            yield _marked(field_table(plan, rows, stream, preset, rule), rows, mine)
     if "transfer" in plan.tables:
-        for preset in plan.preset:
-            there = [group for group in plan.groups if group.preset == preset]
-            yield _marked(transfer_table(plan, rows, preset, rule, holm=holm), rows, there)
+        yield _marked(transfer_table(plan, rows, preset, rule, holm=holm), rows, there)
 
 
 def _with_what_stands_beside(table: Table, group: Group, rule: str, beside: Beside) -> Table:
