@@ -45,13 +45,13 @@ def test_selection_tries_multiples_through_300_on_validation_facts_alone() -> No
     assert len(cells) == 2 * 2 * 6
     assert {cell.multiple for cell in cells} == {1.0, 3.0, 10.0, 30.0, 100.0, 300.0}
     assert {cell.split for cell in cells} == {"valid"}
-    assert not {cell.seed for cell in cells} & set(PLAN.seeds)
+    assert not {cell.seed for cell in cells} & {seed for seed, _ in PLAN.runs_of(PLAN.groups[0])}
     judged = cells[0].config(PLAN).evaluation
     assert (judged.split, judged.filter_splits) == (("valid",), ("train", "valid"))
 
 
 def test_a_validated_multiple_of_one_is_the_balanced_run_itself() -> None:
-    chosen = {(group, method): 1.0 for group in PLAN.groups for method in PLAN.penalized}
+    chosen = {(group, method): 1.0 for group in PLAN.groups for method in PLAN.penalized_of(group)}
     assert set(validated_cells(PLAN, chosen)) <= set(method_cells(PLAN))
     chosen = dict.fromkeys(chosen, 30.0)
     assert not set(validated_cells(PLAN, chosen)) & set(method_cells(PLAN))

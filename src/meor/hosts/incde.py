@@ -12,10 +12,10 @@
 
 Clean, m_k has no weight to learn: one that multiplies a loss would only learn to make it small.
 
-`variant=released`: the loader reads plain file order after it has read the sorted one. For a new entity all
-is inside Huber, Huber(m_k e'_k - m_k e_k), with m_k = sum over new entities j of W_kj (b_j + softmax(b)_j), b
-the betweenness and W a matrix that begins at .001; its gradients are far below Adam's epsilon, so it is a
-constant here. At update 4, the last one of the authors' streams, w is ten times as large.
+`variant=released`: the loader reads plain file order after it has read the sorted one. The teacher of a new
+entity is its row after the last batch, which is the row itself, so nothing is distilled from it. At update 4,
+the last one of the authors' streams, w is ten times as large. (Their Adam goes on from stage to stage; here
+each stage begins with a fresh one.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from meor.typing import Facts
 
 FIRST_STAGE = 21  # epochs
 LEAST = 31
-W = 1e-3
 LAST_UPDATE, LAST_FACTOR = 4, 10.0
 
 
@@ -78,21 +77,18 @@ class IncDE(MarginHost):
         self.next_teacher = entity.data[update.n_old :].clone()
         self.seen = torch.zeros(update.n_entities - update.n_old, dtype=torch.float64)
         self.distils = update.number > 0 and (stage.entity_from == 0 or self.freezes(update))
-        self.inner, self.outer = self._importance() if self.distils else (torch.empty(0),) * 2
+        self.importance = self._importance() if self.distils else torch.empty(0)
         self.held = np.empty(0, np.int64)
 
-    def _importance(self) -> tuple[Tensor, Tensor]:
-        """[n] m_k inside and before Huber; before it is counted who was seen."""
-        update, found = self.update, self.centrality()
-        inner, outer = np.ones(update.n_entities), np.ones(update.n_entities)
-        new = slice(update.n_old, None)
+    def _importance(self) -> Tensor:
+        """[n] m_k, before it is counted who was seen."""
+        update, weight = self.update, np.ones(self.update.n_entities)
         if self.settings.released:
-            between = found.node[new]
-            softmax = np.exp(between) / np.exp(between).sum()
-            inner[new] = W * (between + softmax).sum()
+            weight[update.n_old :] = 0.0
         else:
-            outer[new] = found.node[new] + found.degree[new]
-        return torch.from_numpy(inner), torch.from_numpy(outer)
+            found = self.centrality()
+            weight[update.n_old :] = (found.node + found.degree)[update.n_old :]
+        return torch.from_numpy(weight)
 
     def centrality(self) -> Centrality:
         if self._prepared is None or self._prepared[0] != self.update.number:
@@ -114,8 +110,8 @@ class IncDE(MarginHost):
         self.held = np.concatenate([batch.fact[:, [0, 2]].ravel(), batch.negative.ravel()])
         is_last = self.settings.released and self.update.number == LAST_UPDATE
         weight = self.settings.weight * (LAST_FACTOR if is_last else 1.0)
-        outer = weight * torch.cat([self.outer[:n_old], self.outer[n_old:] * self.seen])
-        return *super().terms(batch), distilled(self.entity, self.teacher, self.inner, outer)
+        counted = weight * torch.cat([self.importance[:n_old], self.importance[n_old:] * self.seen])
+        return *super().terms(batch), distilled(self.entity, self.teacher, counted)
 
     def stepped(self) -> None:
         if self.distils:

@@ -153,14 +153,18 @@ class Config(Section):
         """The resolved settings, every default included; reading it back gives the same config."""
         return to_yaml(self.model_dump(mode="json"))
 
-    def fingerprint(self, stream_hash: str, base_hash: str | None = None) -> str:
-        """sha256 of all that determines results: settings, and the content of stream and given base."""
+    def fingerprint(
+        self, stream_hash: str, base_hash: str | None = None, classes_hash: str | None = None
+    ) -> str:
+        """sha256 of all that determines results: settings, and what stream, given base and classes hold."""
+        apart: Any = {**dict.fromkeys((*PLACES, "preset"), True), "refine": {"classes"}}
         return _digest(
             {
-                **self.model_dump(mode="json", exclude={*PLACES, "preset"}),
+                **self.model_dump(mode="json", exclude=apart),
                 "method": former_name(self.method),  # so that runs begun before keep their hash
                 "stream_hash": stream_hash,
                 "base_hash": base_hash,
+                **_if_any(classes_hash),
             }
         )
 
@@ -171,17 +175,28 @@ class Config(Section):
         return _digest({**shared, "prefix_hash": prefix_hash, "versions": dict(versions)})
 
     def replay_fingerprint(
-        self, prefix_hash: str, before_sha256: Iterable[str], versions: Mapping[str, str]
+        self,
+        prefix_hash: str,
+        before_sha256: Iterable[str],
+        versions: Mapping[str, str],
+        classes_hash: str | None = None,
     ) -> str:
         """What determines an update of the host alone, against which the methods of a pair are balanced.
 
         `before_sha256` is of the models it starts from: the base, and the one of the update before.
         """
         shared = self.model_dump(
-            mode="json", include={"backbone", "host", "seed", "dtype", "refine", "base", "cap"}
+            mode="json",
+            include={"backbone", "host", "seed", "dtype", "refine", "base", "cap"},
+            exclude={"refine": {"classes"}},
         )
-        before = list(before_sha256)
-        return _digest({**shared, "prefix_hash": prefix_hash, "before": before, "versions": dict(versions)})
+        shared |= {"prefix_hash": prefix_hash, "before": list(before_sha256), "versions": dict(versions)}
+        return _digest({**shared, **_if_any(classes_hash)})
+
+
+def _if_any(classes_hash: str | None) -> dict[str, str]:
+    """Runs without classes keep the hash they had before there were any."""
+    return {} if classes_hash is None else {"classes_hash": classes_hash}
 
 
 def _unless_decided(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from meor.backbone import Model
 from meor.errors import RunError
 from meor.methods import METHODS, NONE
 from meor.run.base_store import BaseStore, StoredBase, Wanted
+from meor.run.classes import classes_hash
 from meor.run.config import Config
 from meor.run.folder import RunFolder
 from meor.run.judge import Judge
@@ -66,7 +67,8 @@ class Pair:
             return self.run().model(update)
         listed = self.folder.manifest["sha256"]
         before = [listed[f"{update_name(each)}/{MODEL}"] for each in (0, update - 1)]
-        key = self.config.replay_fingerprint(self.stream.content_hash(update), before, versions())
+        told = before, versions(), classes_hash(self.config)
+        key = self.config.replay_fingerprint(self.stream.content_hash(update), *told)
         rows = self.stream.entity_counts[update], self.stream.relation_counts[update]
         stored, _ = self.store.obtain(
             key,
@@ -79,7 +81,7 @@ class Pair:
         """An update without a penalty."""
         update = update_of(self.config, self.stream, number)
         base = self.committed(0)
-        start = grown(self.config, self.committed(number - 1), update, base)
+        start = grown(self.config, self.stream, self.committed(number - 1), update, base)
         longest = longest_rows(self.config, self.stream, update, base)
         training = Training.begin(host_of(self.config), start, update, longest)
         return self.trainer.probe(training, self.judge.stopping(number))

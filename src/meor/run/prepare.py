@@ -14,6 +14,7 @@ from meor.evaluation.tally import RankingPlan
 from meor.hosts import HOSTS
 from meor.methods import METHODS
 from meor.methods.cap import NormLaw, degrees
+from meor.run.classes import classes_of
 from meor.run.config import Config
 from meor.run.layout import KEPT
 from meor.storage.tensors import pack_tensors
@@ -73,10 +74,11 @@ def update_of(config: Config, stream: Stream, number: int) -> Update:
     return Update.of(stream, number, buffer)
 
 
-def grown(config: Config, model: Model, update: Update, base: Model) -> Model:
+def grown(config: Config, stream: Stream, model: Model, update: Update, base: Model) -> Model:
     """A model with the initial rows of newcomers; they do not depend on the method."""
     scheme, std = config.refine.newcomer_init, config.base.init_std
-    return grow(model, update, seed=config.seed, scheme=scheme, std=std, base=base)
+    classes = classes_of(config, stream)
+    return grow(model, update, seed=config.seed, scheme=scheme, std=std, base=base, classes=classes)
 
 
 def longest_rows(config: Config, stream: Stream, update: Update, base: Model) -> Longest | None:
@@ -116,11 +118,6 @@ def check(config: Config, stream: Stream, memory: int) -> None:
         raise ConfigError(
             f"evaluation.updates names update {beyond[0]}, but {stream.name} ends with update {last}",
             remedy=f"Name updates between 1 and {last}",
-        )
-    if config.refine.newcomer_init == "schema":
-        raise ConfigError(
-            "refine.newcomer_init cannot be schema: a stream names no classes",
-            remedy="Choose base, matched or neighbours; host.initialise.grow takes classes from Python",
         )
     if any(not len(snapshot.train) for snapshot in stream.snapshots):
         raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")

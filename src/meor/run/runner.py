@@ -140,7 +140,7 @@ class Runner:
     def _update(self, number: int) -> None:
         """Grow, refine, evaluate and commit one update."""
         update, base = update_of(self.config, self.stream, number), self._committed(0)
-        start = grown(self.config, self._committed(number - 1), update, base)
+        start = grown(self.config, self.stream, self._committed(number - 1), update, base)
         newcomers, rows = update.n_entities - update.n_old, rows_sha256(start, update)
         self.log("grown", update=number, newcomers=newcomers, rows_sha256=rows)
         term = self.control.term(number)

@@ -25,6 +25,7 @@ from meor.methods.coefficient import (
     goes_on,
 )
 from meor.run.base_store import default_cache
+from meor.run.classes import class_remark, classes_hash
 from meor.run.config import Config
 from meor.run.folder import RunFolder, make_free
 from meor.run.given_base import given_base, with_width
@@ -58,13 +59,14 @@ def start(
         stream = open_stream(config.stream, data_dir=place, duplicates=config.duplicates)
     config, config_hash = _fingerprinted(config, stream)
     check(config, stream, resources.memory)
+    told = class_remark(config, stream)
     use_threads(resources.threads)
     make_free(out, force=force)
     with _resumable(out):
         begun = RunFolder.begin(out, config, stream, config_hash, threads=resources.threads, disk=disk)
         with _released(begun) as folder:
             folder.log("started", config_hash=config_hash, stream=stream.name, threads=resources.threads)
-            for remark in remarks(stream, host_of(config)):
+            for remark in filter(None, (*remarks(stream, host_of(config)), told)):
                 watcher.say(remark)
                 folder.log("warning", text=remark)
             return _conduct(Runner(folder, config, stream, resources, watcher), resumed=False)
@@ -97,7 +99,7 @@ def resume(
         config, config_hash = _fingerprinted(view.config, stream)
         if config_hash != folder.manifest["config_hash"]:
             raise RunError(
-                f"{path} was begun with other settings, another stream or another given base. "
+                f"{path} was begun with other settings, another stream, another given base or other classes. "
                 "Put them back as they were, or start a new run."
             )
         use_threads(resources.threads)
@@ -222,8 +224,8 @@ def use_threads(count: int) -> None:
 
 def _fingerprinted(config: Config, stream: Stream) -> tuple[Config, str]:
     """The config with the width of a given base, and the hash of all that determines results."""
-    if config.base_model is None:
-        return config, config.fingerprint(stream.content_hash())
-    model = given_base(config, stream)
-    config = with_width(config, model)
-    return config, config.fingerprint(stream.content_hash(), content_of(model))
+    base_hash = None
+    if config.base_model is not None:
+        model = given_base(config, stream)
+        config, base_hash = with_width(config, model), content_of(model)
+    return config, config.fingerprint(stream.content_hash(), base_hash, classes_hash(config))

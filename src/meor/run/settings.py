@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -37,6 +39,11 @@ def _several(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _in_full(path: str) -> str:
+    """So that `meor resume` finds it from any folder."""
+    return str(Path(path).absolute())
+
+
 def known_backbone(value: Any) -> Any:
     from meor.backbone import BACKBONES  # a fourth backbone is one line there and none here
 
@@ -45,7 +52,7 @@ def known_backbone(value: Any) -> Any:
     return value
 
 
-def _method(value: Any) -> Any:
+def known_method(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if current_name(value) not in METHODS:
@@ -90,7 +97,7 @@ def _plain_host(value: Any) -> Any:
     return found["name"] if len(found) == 1 else found
 
 
-Method = Annotated[str, BeforeValidator(_method)]
+Method = Annotated[str, BeforeValidator(known_method)]
 if TYPE_CHECKING:
     HostChoice = HostSettings
 else:  # hosts bring torch, which settings are quick without
@@ -146,6 +153,9 @@ class Refine(Section):
     tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the best that a better one adds at least
     schedule: tuple[Positive, ...] | None = None  # passes of updates 1, 2, ... instead of `passes`
     steps: Positive | None = None  # of each update, in whole passes, instead of `passes`
+    classes: Annotated[str, AfterValidator(_in_full)] | None = (
+        None  # of entities, for `newcomer_init: schema`
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -160,7 +170,7 @@ class Refine(Section):
         # Runs that make all their passes keep the hash and the bytes they had before there was a choice.
         found: dict[str, Any] = dump(self)
         unsaid = set() if self.validate_steps else set(STOPPING)
-        unsaid |= {key for key in ("schedule", "steps") if found.get(key) is None}
+        unsaid |= {key for key in ("schedule", "steps", "classes") if found.get(key) is None}
         return {key: value for key, value in found.items() if key not in unsaid}
 
     @model_validator(mode="after")
@@ -170,6 +180,15 @@ class Refine(Section):
             raise ValueError(f"{said[0]} decides how long an update is trained, so validate_steps must be 0")
         if len(said) > 1:
             raise ValueError("schedule and steps both decide how long an update is trained: give one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _classes_where_they_are_used(self) -> Self:
+        if (self.newcomer_init == "schema") != (self.classes is not None):
+            raise ValueError(
+                "newcomer_init=schema and classes=FILE (lines `entity TAB class`) belong together: give both "
+                "or neither"
+            )
         return self
 
 

@@ -34,7 +34,7 @@ def refined(content: Content, stream: Stream, *, memory: int, watcher: Watcher) 
     """`stream` is the graph of the store with the batch as its last snapshot."""
     config, number = content.config, len(stream.snapshots) - 1
     host, update = host_of(config), update_of(config, stream, number)
-    start = grown(config, content.model, update, content.base)
+    start = grown(config, stream, content.model, update, content.base)
     longest = longest_rows(config, stream, update, content.base)
     first = host.first_rows(update)
     frozen = first == (update.n_old, update.m_old)

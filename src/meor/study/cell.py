@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from meor.errors import MeorError, StudyError, is_interrupt
 from meor.methods import METHODS, is_penalized
+from meor.run.classes import classes_hash
 from meor.run.config import Config
 from meor.run.layout import is_run
 from meor.run.session import resume, start
@@ -212,7 +213,10 @@ def drop_weights(folder: Path) -> None:
 
 def _settings(task: Task) -> dict[str, Any]:
     """What must not have changed since a cell was made; where inputs lie may."""
-    found: dict[str, Any] = task.cell.config(task.plan).model_dump(mode="json", exclude={"data_dir"})
+    config = task.cell.config(task.plan)
+    found: dict[str, Any] = config.model_dump(mode="json", exclude={"data_dir"})
+    if config.refine.classes is not None:
+        found["refine"]["classes"] = classes_hash(config)
     return found
 
 

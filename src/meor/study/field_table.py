@@ -34,10 +34,10 @@ APART = (
     "cannot be compared with MRR."
 )
 SOURCE = (
-    "As published: protocol A with the filter of the authors' code, under variant=released. Rows whose source "
-    "is published are printed in the paper named there (TransE, d = 200). LKGE's code reads the test file as "
-    "its validation file: it chooses its model by test facts and does not filter validation facts. IncDE's "
-    "reads each file as what it is."
+    "As published: protocol A with the filter of the authors' code, under variant=released. Rows whose "
+    "source is published are printed in the paper named there (TransE, d = 200). LKGE's code reads the test "
+    "file as its validation file: it chooses its model by test facts and does not filter validation facts. "
+    "IncDE's reads each file as what it is."
 )
 AS_PUBLISHED = tuple(f"{figure}_{RELEASED}" for figure in FIGURES)
 RESTRICTED = tuple(f"{figure}_A" for figure in FIGURES)

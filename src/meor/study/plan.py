@@ -24,7 +24,7 @@ from meor.methods import METHODS, NONE, is_penalized
 from meor.methods.coefficient import TRIAL_SEED_OFFSET
 from meor.run.config import Config
 from meor.run.explain import explain
-from meor.run.settings import Method
+from meor.run.settings import known_method
 from meor.storage.yaml_file import read_yaml, to_yaml
 from meor.study.curve import MULTIPLE, Curve
 from meor.study.host_choice import (
@@ -53,7 +53,9 @@ def folder_name(stream: str) -> str:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(several)]
-StudyMethod = Literal["default"] | Method
+StudyMethod = Annotated[
+    str, BeforeValidator(lambda value: value if value == DEFAULT else known_method(value))
+]
 
 
 class Study(BaseModel):

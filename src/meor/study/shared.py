@@ -48,7 +48,7 @@ def pair_hash(view: RunView, stream: Stream) -> str:
     for number in stream.updates:
         update = update_of(config, stream, number)
         digest.update(np.ascontiguousarray(update.replay.fact).tobytes())
-        digest.update((rows.get(number) or _made_again(view, update)).encode())
+        digest.update((rows.get(number) or _made_again(view, stream, update)).encode())
     return digest.hexdigest()
 
 
@@ -58,7 +58,7 @@ def schedule_hash(view: RunView, stream: Stream) -> str:
     Made again by the code that trains: facts in their order, and their negatives.
     """
     config, host = view.config, host_of(view.config)
-    digest = _digest(config.refine.model_dump(mode="json", exclude={*START, *LENGTH, *STOPPING}))
+    digest = _digest(config.refine.model_dump(mode="json", exclude={*START, *LENGTH, *STOPPING, "classes"}))
     for number, passes in passes_made(view, stream).items():
         update = update_of(config, stream, number)
         training, opened = Training.begin(host, view.model(number), update), True
@@ -114,9 +114,10 @@ def _initial_rows(view: RunView) -> dict[int, str]:
     }
 
 
-def _made_again(view: RunView, update: Update) -> str:
+def _made_again(view: RunView, stream: Stream, update: Update) -> str:
     """Initial rows whose line a power cut took from the log."""
-    return rows_sha256(grown(view.config, view.model(update.number - 1), update, view.model(0)), update)
+    models = view.model(update.number - 1), update, view.model(0)
+    return rows_sha256(grown(view.config, stream, *models), update)
 
 
 def reference_hash(view: RunView, stream: Stream) -> str | None:

@@ -27,15 +27,14 @@ def _squares(begin, end, first, value, before, weight, strength, gradient, loss)
 
 
 @fast_kernel
-def _huber(begin, end, first, value, teacher, inner, outer, gradient, loss):  # type: ignore[no-untyped-def]
+def _huber(begin, end, first, value, teacher, weight, gradient, loss):  # type: ignore[no-untyped-def]
     for row in range(begin, end):
-        own, was, total = value[first + row], teacher[first + row], 0.0
-        within, of = inner[first + row], outer[first + row]
+        own, was, of, total = value[first + row], teacher[first + row], weight[first + row], 0.0
         for i in range(own.shape[0]):
-            moved = within * (own[i] - was[i])
+            moved = own[i] - was[i]
             slope = min(max(moved, -1.0), 1.0)
             total += slope * (moved - 0.5 * slope)  # moved^2 / 2 near 0, |moved| - 1/2 beyond 1
-            gradient[row, i] += of * within * slope
+            gradient[row, i] += of * slope
         loss[row] = of * total
 
 
@@ -45,10 +44,9 @@ def anchored(table: Embedding, before: Tensor, weight: Tensor, strength: float) 
     return _held(_squares, table, max(len(before) - table.first, 0), *told)
 
 
-def distilled(table: Embedding, teacher: Tensor, inner: Tensor, outer: Tensor) -> Term:
-    """sum over trained rows of outer * Huber(inner * (x - teacher)), with one inner and outer per row."""
-    told = teacher.numpy(), inner.numpy(), outer.numpy()
-    return _held(_huber, table, len(table.trained), *told)
+def distilled(table: Embedding, teacher: Tensor, weight: Tensor) -> Term:
+    """sum over trained rows of weight * Huber(x - teacher), with one weight per row."""
+    return _held(_huber, table, len(table.trained), teacher.numpy(), weight.numpy())
 
 
 def _held(kernel: Any, table: Embedding, rows: int, *told: Any) -> Term:
