@@ -52,7 +52,7 @@ def ends_with_the_same_bits_from_every_step(view: RunView, stream: Stream) -> No
         tensors = {name: value.detach().clone() for name, value in now.tensors().items()}
         saved.append((tensors, json.dumps(now.cursor.to_json())))
 
-    training = Training.begin(host_of(config), grown(config, base, update, base), update)
+    training = Training.begin(host_of(config), grown(config, stream, base, update, base), update)
     by = training.host.validation
     validate = None if by is None else SnapshotScore(stream, 1, by, DEFAULT_MEMORY)
     final = refine(training, validate=validate, on_step=save, on_pass=save)

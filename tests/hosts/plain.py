@@ -207,10 +207,10 @@ class PlainIncDE(Plain):
             self.forget(self.stage)
         if not self.update.number or (self.settings.schedule == "source" and self.stage == 0):
             return 0.0
+        if released:  # as their code does, batch by batch
+            self.teacher = torch.cat([self.teacher[:n_old], self.entity.detach()[n_old:].clone()])
         old = huber_loss(self.entity[:n_old], self.teacher[:n_old], reduction="sum")
         weight = self.between + self.degree
-        if released:
-            self.teacher[n_old:] = self.entity.detach()[n_old:]  # as their code does, batch by batch
         new = huber_loss(self.entity[n_old:], self.teacher[n_old:], reduction="none")
         self.now = self.entity.detach()[n_old:].clone()
         is_last = self.update.number == 2  # of the stream that tests use

@@ -9,6 +9,7 @@ from meor.evaluation.endpoints import MEANING
 from meor.methods import METHODS, NONE, is_penalized
 from meor.report import parts
 from meor.report.drawn import drawn, matched
+from meor.report.field_section import field_section, overstated
 from meor.report.figures import LossPanel
 from meor.report.made import made_of_study
 from meor.report.page import Block, Card, Page, Prose, Section, Terms
@@ -64,11 +65,12 @@ def study_page(
     return Page(
         title=f"{data.name}: {listed(streams)}",
         kicker=_kicker(data),
-        sentence=sentence(data),
+        sentence="\n".join([sentence(data), *overstated(data)]),
         cards=_cards(data),
         sections=(
             _endpoints(data),
             effects(data),
+            *field_section(data),
             *frontier_section(data),
             parts.lost_over_updates(_panels(data, main), told, f" ({words})" if words else ""),
             drawn(told),

@@ -17,6 +17,7 @@ from meor.study import popularity
 from meor.study.effects import effect_name
 from meor.study.frontier import families, frontier_points
 from meor.study.frontier_tables import frontier_table, verdict_table
+from meor.study.host_choice import host_name
 from meor.study.paper import PaperTable, is_stream, paper_table, paper_tables
 from meor.study.plan import Study
 from meor.study.rows import ENDPOINTS, Group, Row
@@ -164,7 +165,7 @@ def _transfer(printed: PaperTable, data: StudyData) -> Table:
     for setting in data.settings:
         group = setting.group
         stream = next((name for name in TRANSFERRED if is_stream(group.stream, name)), group.stream)
-        key = f"{stream} {group.host} {group.backbone}"
+        key = f"{stream} {host_name(group.host)} {group.backbone}"
         against = next((each for each in setting.comparisons if each.comparator == NONE), None)
         if key not in printed.rows or against is None or against.method != "meor":
             continue
@@ -192,7 +193,7 @@ def _transfer(printed: PaperTable, data: StudyData) -> Table:
 def _other_hosts(printed: PaperTable, data: StudyData) -> list[tuple[Value, ...]]:
     """The paper's rows of hosts that the study did not run; ours is --."""
     rows: list[tuple[Value, ...]] = []
-    ran = {each.group.host for each in data.settings}
+    ran = {host_name(each.group.host) for each in data.settings}
     for key in printed.rows:
         stream, host, backbone = key.split()
         if host not in ran and any(is_stream(each.group.stream, stream) for each in data.settings):

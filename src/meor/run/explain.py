@@ -42,16 +42,19 @@ def _sentence(problem: ErrorDetails, model: type[BaseModel], within: str) -> tup
     name = within + _dotted(where)
     if kind == "extra_forbidden":
         return f"there is no setting {name}", _nearest_setting(where, model)
-    value = _short(problem.get("input"))
+    given = problem.get("input")
+    if isinstance(given, dict) and isinstance(given.get("name"), str):  # a host with its settings
+        given = given["name"]
+    value = _short(given)
     if kind == "literal_error":
         expected = str(problem.get("ctx", {}).get("expected", ""))
         options = [option.strip("' ") for option in expected.replace(" or ", ", ").split(",")]
-        return f"{name} cannot be {value}", _nearest(str(problem.get("input")), options)
+        return f"{name} cannot be {value}", _nearest(str(given), options)
     if kind == "value_error":
         reason = str(problem.get("ctx", {}).get("error", problem["msg"]))
         options = reason.removeprefix("is not one of ").split(", ")
         if reason.startswith("is not one of "):
-            return f"{name} cannot be {value}", _nearest(str(problem.get("input")), options)
+            return f"{name} cannot be {value}", _nearest(str(given), options)
         return f"{name}: {reason}" if name else reason, "Correct it"
     if kind == "missing":
         return f"{name} is missing", "Give it a value"
