@@ -92,6 +92,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "facts.tsv").write_text("".join(dated))
     (tmp_path / "undated.tsv").write_text("".join(line.rpartition("\t")[0] + "\n" for line in dated))
     write_stream(stream, tmp_path / "my/folder")
+    classes = (f"{label}\t{'odd' if at % 2 else 'even'}\n" for at, label in enumerate(stream.entities.labels))
+    (tmp_path / "classes.tsv").write_text("".join(classes))
     (tmp_path / "S").symlink_to("my/folder")
     shutil.copytree(ROOT / "tests/evaluation/pykeen/transe", tmp_path / "SAVED")  # of the same stream
     call("data grow facts.tsv my-stream --snapshots 5 --by date")

@@ -124,6 +124,12 @@ def test_a_part_of_the_field_is_chosen_by_its_hosts() -> None:
     plan = Study.load("field", changes={"host": ["ewc", "lkge variant=released"]})
     assert plan.host == ("ewc", "lkge variant=released")
     assert plan.controlled_pairs == {"ewc": 1, "lkge variant=released": 0}
+    assert [group.backbone for group in Study.load("transfer", changes={"host": ["incde"]}).groups] == [
+        "transe-inverse",
+        "transe-inverse",
+    ]
+    some = Study.load("transfer", changes={"host": ["replay", "incde"], "backbone": ["transe"]})
+    assert [group.backbone for group in some.groups[:2]] == ["transe", "transe-inverse"]
 
 
 def test_the_field_controls_lkge_and_incde_in_every_pair_and_the_others_in_one() -> None:

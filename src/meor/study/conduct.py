@@ -39,8 +39,7 @@ from meor.study.results import Results
 from meor.study.rows import RUNS, Row, rows_file
 from meor.study.task import MARK, Means, Observer, Task
 
-RUNS_FOLDER = "runs"
-BALANCES = "balances.json"
+RUNS_FOLDER, BALANCES = "runs", "balances.json"
 SELECTION, FAILURES, SECONDS = "selection.json", "failures.json", "seconds.json"
 
 
@@ -128,8 +127,8 @@ class _Conductor:
             self.choices = self._choices()
             self._recall(self._validated())
         rule = VALIDATED in self.plan.coefficient_rule
-        every = (method for group in self.plan.groups for _, method in self.plan.runs_of(group))
-        later = rule * sum(map(is_penalized, every))
+        runs = (name for group in self.plan.groups for _, name in self.plan.runs_of(group))
+        later = rule * sum(map(is_penalized, runs))
         self._hosts_alone(first, len(first) + len(second) + later)
         ready = [cell for cell in second if self._has_start(cell)]
         if second:

@@ -12,6 +12,7 @@ from typing import Any
 from meor.errors import ConfigError
 from meor.run.config import Config
 from meor.storage.yaml_file import read_value
+from meor.study.keys import several
 
 DEFAULT = "default"
 """In a study's methods: whatever `default_method` says for each of its groups."""
@@ -55,3 +56,13 @@ def backbones_of(host: str, wanted: Sequence[str]) -> tuple[str, ...]:
     trained = HOSTS[host_name(host)].backbones if host_name(host) in HOSTS else ()
     chosen = tuple(name for name in wanted if not trained or name in trained)
     return chosen or trained[:1] or (Config.model_fields["backbone"].default,)
+
+
+def for_hosts(hosts: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a study file says of these hosts: of those that were left out nothing need be said."""
+    pairs, backbones = given.get("controlled_pairs") or {}, several(given.get("backbone", []))
+    trained = {name for host in hosts for name in backbones_of(host, backbones)}
+    return {
+        "controlled_pairs": {host: pairs[host] for host in hosts if host in pairs},
+        "backbone": [name for name in backbones if name in trained],
+    }

@@ -31,6 +31,7 @@ from meor.study.host_choice import (
     DEFAULT,
     backbones_of,
     default_method,
+    for_hosts,
     host_name,
     host_settings,
     host_text,
@@ -155,9 +156,8 @@ class Study(BaseModel):
             if value is not None:
                 given[key] = value
                 lines.pop(key, None)
-        if (changes or {}).get("host"):  # of hosts that are left out nothing more need be said
-            hosts, told = map(host_text, given["host"]), given.get("controlled_pairs") or {}
-            given["controlled_pairs"] = {host: told[host] for host in hosts if host in told}
+        if (changes or {}).get("host"):
+            given |= for_hosts([*map(host_text, given["host"])], given)
         given.setdefault("study", path.stem)
         if sets:
             given["sets"] = [*given.get("sets", ()), *sets]
