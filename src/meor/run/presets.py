@@ -18,8 +18,9 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "base": {"learning_rate": 1e-3, "validate_every": 10, "patience": 3},
         "refine": {
             "learning_rate": 3e-3,
-            "passes": 400,
+            "passes": 1000,
             "validate_steps": 10,
+            "least_steps": 300,  # at first newcomers learn nothing that a validation sees
             "patience": 5,
             "tolerance": 0.005,
             "order": "permuted",
