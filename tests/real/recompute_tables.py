@@ -1,6 +1,7 @@
 """A study's tables again, from its runs' ranks.parquet alone: python recompute_tables.py STUDY [RUNS]"""
 
 import csv
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,10 @@ ROLE = {"H_cur": "historical", "H_old": "historical", "A_TN": "target_newcomer",
 GROUP = ("stream", "host", "backbone", "preset")
 study = Path(sys.argv[1])
 folder = Path(sys.argv[2]) if len(sys.argv) > 2 else study / "runs"
+
+
+def named(parts):
+    return re.sub(r"[^\w.-]+", "-", "-".join(parts))  # as files are
 
 
 def endpoints(run):
@@ -41,10 +46,10 @@ for row in rows:
     made += [(row[name], found[name]) for name in found if row[name] is not None]
     for rule in ("balance", "validated") if own == "none" else (own,):
         if rule != "balance" or row["multiple"] in (None, 1.0):
-            key = "-".join([*(row[name] for name in GROUP), rule])
+            key = named([*(row[name] for name in GROUP), rule])
             by.setdefault((key, row["method"]), {})[row["pair"]] = found
 for line in csv.DictReader((study / "effects.csv").open(encoding="utf-8")):
-    key = "-".join(line[name] for name in (*GROUP, "rule"))
+    key = named(line[name] for name in (*GROUP, "rule"))
     again = effect(by[key, line["method"]], by[key, line["comparator"]], line["endpoint"])
     made += [(line[name], again[name]) for name in ("mean", "lower", "low", "high")]
 for path in (study / "tables").glob("*-*.csv"):

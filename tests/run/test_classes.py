@@ -130,7 +130,7 @@ def test_the_config_names_the_file_in_full(
 @pytest.mark.parametrize(
     ("text", "problem", "kind"),
     [
-        (None, r"refine.classes cannot be read .*lines `entity TAB class`", ConfigError),
+        (None, r"classes.tsv: is not a file. Name a tab-separated text file", InputError),
         ("e1 even\n", r"line 1: 1 columns instead of 2. Write entity TAB class", InputError),
         ("e1\teven\ne2\t\n", r"line 2: the class is empty", InputError),
         ("x1\teven\n", r"no newcomer of ring shares a class with an entity of snapshot 0", ConfigError),

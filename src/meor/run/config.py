@@ -24,6 +24,7 @@ from pydantic import (
 from meor.errors import ConfigError
 from meor.methods import METHODS, NONE, former_name
 from meor.run.explain import explain
+from meor.run.learner import HostChoice, Method, host_defaults, known_backbone
 from meor.run.presets import PRESETS, STREAMS
 from meor.run.settings import (
     LENGTH,
@@ -32,16 +33,12 @@ from meor.run.settings import (
     BaseModelFiles,
     Cap,
     Evaluation,
-    HostChoice,
-    Method,
     PenaltySettings,
     Positive,
     Rate,
     Refine,
     Section,
     Weight,
-    host_defaults,
-    known_backbone,
 )
 from meor.storage.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
 
@@ -89,7 +86,7 @@ class Config(Section):
         filled = dict(given)
         # An unknown preset is filled as well: then only its own name is reported, not what it left out.
         known = preset if isinstance(preset, str) and preset in PRESETS else "practical"
-        of_stream = STREAMS.get(str(given.get("stream", "world")).lower(), {})
+        of_stream = STREAMS[known].get(str(given.get("stream", "world")).lower(), {})
         for source in (host_defaults(given.get("host")), of_stream, PRESETS[known]):
             for section, values in source.items():
                 own = filled.get(section, {})

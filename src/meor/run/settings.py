@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -12,20 +11,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    PlainSerializer,
     SerializerFunctionWrapHandler,
-    ValidationError,
     model_serializer,
     model_validator,
 )
 
-from meor.errors import ConfigError
-from meor.methods import METHODS, current_name
-from meor.run.explain import explain
 from meor.stream.occurrence import ALL
-
-if TYPE_CHECKING:
-    from meor.hosts import HostSettings
 
 Positive = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -42,66 +33,6 @@ def _several(value: Any) -> Any:
 def _in_full(path: str) -> str:
     """So that `meor resume` finds it from any folder."""
     return str(Path(path).absolute())
-
-
-def known_backbone(value: Any) -> Any:
-    from meor.backbone import BACKBONES  # a fourth backbone is one line there and none here
-
-    if isinstance(value, str) and value not in BACKBONES:
-        raise ValueError(f"is not one of {', '.join(BACKBONES)}")
-    return value
-
-
-def known_method(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if current_name(value) not in METHODS:
-        raise ValueError(f"is not one of {', '.join(METHODS)}")
-    return current_name(value)
-
-
-def _host(value: Any) -> Any:
-    """A bare name, or a group with the name and the host's own settings, which the host's class describes."""
-    from meor.hosts import HOSTS, HostSettings
-
-    if isinstance(value, HostSettings):
-        return value
-    given = {"name": value} if isinstance(value, str) else value
-    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-        raise ValueError("is neither the name of a host nor a group of settings with a `name`")
-    if given["name"] not in HOSTS:
-        raise ValueError(f"is not one of {', '.join(HOSTS)}")
-    described = HOSTS[given["name"]].Settings
-    try:
-        return described.model_validate(given)
-    except ValidationError as error:
-        raise explain(error, described, within="host.") from None
-
-
-def host_defaults(value: Any) -> Mapping[str, Any]:
-    """What the chosen host brings; nothing where none is named, or wrongly, which is said elsewhere."""
-    if value is None:
-        return {}
-    from meor.hosts import HOSTS
-
-    try:
-        settings = _host(value)
-    except (ValueError, ConfigError):
-        return {}
-    return HOSTS[settings.name].defaults(settings)
-
-
-def _plain_host(value: Any) -> Any:
-    """A host without settings of its own is written as its name."""
-    found = value.model_dump(mode="json")
-    return found["name"] if len(found) == 1 else found
-
-
-Method = Annotated[str, BeforeValidator(known_method)]
-if TYPE_CHECKING:
-    HostChoice = HostSettings
-else:  # hosts bring torch, which settings are quick without
-    HostChoice = Annotated[Any, BeforeValidator(_host), PlainSerializer(_plain_host)]
 
 
 class Section(BaseModel):
@@ -132,7 +63,7 @@ class Base(Section):
 LENGTH = frozenset({"passes", "steps", "schedule"})
 """Of `refine`: how long an update is trained, said beforehand."""
 
-STOPPING = frozenset({"validate_steps", "patience", "tolerance"})
+STOPPING = frozenset({"validate_steps", "least_steps", "patience", "tolerance"})
 """Of `refine`: how an update stops by itself."""
 
 
@@ -149,6 +80,7 @@ class Refine(Section):
     replay_negatives: Literal["current", "old"] = "current"
     buffer: Literal["uniform", "reservoir"] = "uniform"
     validate_steps: Annotated[int, Field(ge=0)] = 0  # 0 makes all passes; others let an update stop by itself
+    least_steps: Annotated[int, Field(ge=0)] = 0  # before so many an update does not stop by itself
     patience: Positive = 3
     tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the best that a better one adds at least
     schedule: tuple[Positive, ...] | None = None  # passes of updates 1, 2, ... instead of `passes`
@@ -204,11 +136,17 @@ class PenaltySettings(Section):
     detach_reference: bool = False
 
 
+VALIDATED: Final = "validated"
+
+
 class Cap(Section):
     """How long a newcomer's row may become: `factor` times what its degree suggests (methods with `cap`)."""
 
-    factor: Rate = 1.2
+    factor: Rate | Literal["validated"] = 1.2  # or chosen on validation facts, before the run begins
     norm: Literal["at-most", "exactly"] = "at-most"
+
+    def at(self, factor: float) -> Cap:
+        return self.model_copy(update={"factor": factor})
 
 
 class Evaluation(Section):

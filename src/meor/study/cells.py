@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from meor.escape import file_name
 from meor.methods import CAP, METHODS, NONE, former_name, is_penalized
 from meor.methods.coefficient import ALWAYS, MULTIPLES
 from meor.run.config import Config
-from meor.study.curve import COEFFICIENT, MULTIPLE
+from meor.study.curve import COEFFICIENT, MULTIPLE, Curve
 from meor.study.keys import BALANCE, VALIDATED
 from meor.study.plan import Study, folder_name
 from meor.study.rows import UNREGULARIZED, Group, Row
@@ -91,7 +91,8 @@ def method_cells(plan: Study) -> list[StudyCell]:
     for group in plan.groups:
         for seed, method in plan.runs_of(group):
             if method == NONE:
-                found += _on_curves(plan, group, seed)
+                trained = ((name, curve) for name, curve in plan.curves.items() if curve.of is None)
+                found += _on_curves(StudyCell(group, seed, NONE), trained)
             elif METHODS[method].kind == "transform":
                 found.append(StudyCell(group, seed, method))
             elif is_penalized(method):
@@ -99,11 +100,42 @@ def method_cells(plan: Study) -> list[StudyCell]:
     return found
 
 
-def _on_curves(plan: Study, group: Group, seed: int) -> Iterator[StudyCell]:
-    for name, curve in plan.curves.items():
+def derived_cells(plan: Study) -> list[StudyCell]:
+    """Runs that are made from those of other curves: nothing is trained."""
+    made = [(name, curve) for name, curve in plan.curves.items() if curve.of is not None]
+    return [each for cell in alone_cells(plan) if cell.split == TEST for each in _on_curves(cell, made)]
+
+
+def _on_curves(alone: StudyCell, curves: Iterable[tuple[str, Curve]]) -> Iterator[StudyCell]:
+    for name, curve in curves:
         for at in curve.values:
-            weight: dict[str, Any] = {curve.along: at} if curve.along in (MULTIPLE, COEFFICIENT) else {}
-            yield StudyCell(group, seed, curve.method, **weight, curve=name, at=at)
+            yield _on_curve(alone, name, curve, at)
+
+
+def judged_by(plan: Study, cell: StudyCell) -> str:
+    """The split whose facts the row of a cell is about."""
+    return VALID if cell.split == VALID else plan.judged[0]
+
+
+def is_source(plan: Study, cell: StudyCell) -> bool:
+    """Is the run of another cell made from this one's?"""
+    return any(
+        curve.of == cell.curve and cell.at in [curve.source_at(at) for at in curve.values]
+        for curve in plan.curves.values()
+        if curve.of is not None
+    )
+
+
+def source_of(plan: Study, cell: StudyCell) -> StudyCell | None:
+    """The cell whose run a cell is made from; None where it is trained."""
+    if cell.curve is None or cell.at is None or (name := plan.curves[cell.curve].of) is None:
+        return None
+    return _on_curve(cell, name, plan.curves[name], plan.curves[cell.curve].source_at(cell.at))
+
+
+def _on_curve(cell: StudyCell, name: str, curve: Curve, at: float) -> StudyCell:
+    weight: dict[str, Any] = {curve.along: at} if curve.along in (MULTIPLE, COEFFICIENT) else {}
+    return StudyCell(cell.group, cell.seed, curve.method, **weight, curve=name, at=at)
 
 
 def selection_cells(plan: Study, multiples: Sequence[float] = MULTIPLES[:ALWAYS]) -> list[StudyCell]:

@@ -15,7 +15,7 @@ _OWNED = {
     "seed": _BESIDE.format("first_seed"),
     "coefficient_from": "leave it out; a coefficient acts from the update on that decides it",
     **dict.fromkeys(("coefficient", "coefficient_rule"), _OR_OPTION.format("coefficient_rule", "rule")),
-    "evaluation.split": "leave it out; test facts judge runs, validation facts choose multiples",
+    "evaluation.split": _BESIDE.format("judged"),
 }
 """What the study itself decides for each run, and how to say it."""
 

@@ -24,9 +24,9 @@ from meor.methods import METHODS, NONE, is_penalized
 from meor.methods.coefficient import TRIAL_SEED_OFFSET
 from meor.run.config import Config
 from meor.run.explain import explain
-from meor.run.settings import known_method
+from meor.run.learner import known_method
 from meor.storage.yaml_file import read_yaml, to_yaml
-from meor.study.curve import MULTIPLE, Curve
+from meor.study.curve import MULTIPLE, Curve, check_curves
 from meor.study.host_choice import (
     DEFAULT,
     backbones_of,
@@ -79,7 +79,9 @@ class Study(BaseModel):
     schedule: Literal["pair", "own"] = (
         "pair"  # as long as the pair's host alone, or until each stops by itself
     )
-    validation: bool = False  # are validation facts ranked as well, for whoever chooses?
+    judged: Annotated[
+        tuple[Literal["test", "valid"], ...], BeforeValidator(several), Field(min_length=1, max_length=2)
+    ] = ("test",)  # the facts that are ranked; tables show the first
     pairs: Annotated[int, Field(ge=1, lt=FIRST_SELECTION_SEED)] = 8
     controlled_pairs: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     """By host: in how many pairs methods are run. The host alone is run in all of them."""
@@ -95,7 +97,7 @@ class Study(BaseModel):
             values = getattr(self, name)
             if len(set(values)) < len(values):
                 raise MisfitError(name, "names something twice")
-        self._check_curves()
+        check_curves(self.curves)
         self._check_hosts()
         balanced = [each.method for each in self.curves.values() if each.along == MULTIPLE]
         named = [name for name in (*self.methods, *balanced) if name != DEFAULT]
@@ -108,13 +110,6 @@ class Study(BaseModel):
         refuse_owned("settings", self.settings)
         refuse_owned("--set", (text.partition("=")[0].strip() for text in self.sets))
         return self
-
-    def _check_curves(self) -> None:
-        for name, curve in self.curves.items():
-            if problem := curve.problem():
-                raise MisfitError("curves", f"{name} {problem}")
-        if len({file_name(name) for name in self.curves}) < len(self.curves):
-            raise MisfitError("curves", "have two names whose runs would share one folder: rename one")
 
     def _check_hosts(self) -> None:
         if left := set(self.backbone) - {group.backbone for group in self.groups}:
@@ -202,7 +197,7 @@ class Study(BaseModel):
     @property
     def asks_for_protocols(self) -> bool:
         """Are test facts also ranked as the field ranks them?"""
-        return FIELD in self.tables
+        return FIELD in self.tables and "test" in self.judged
 
     @property
     def sample(self) -> int:
@@ -217,6 +212,11 @@ class Study(BaseModel):
             for curve in self.curves.values():
                 for at in curve.values:
                     self.config(group, curve.method, 0, sets=curve.sets(at))
+            if self.config(group, NONE, 0).cap.factor == VALIDATED:
+                raise ConfigError(
+                    "cap.factor=validated is chosen for a single run",
+                    remedy="Give a study a number, or a curve along cap.factor (judged: valid)",
+                )
 
     def config(
         self,
@@ -228,14 +228,13 @@ class Study(BaseModel):
         *,
         sets: Sequence[str] = (),
     ) -> Config:
-        """The settings of one run, judged on test facts."""
+        """The settings of one run."""
         evaluation = self.settings.get("evaluation", {})
         if not isinstance(evaluation, dict):
             raise ConfigError("evaluation is a group of settings", remedy="Set e.g. evaluation.sides")
         flags = {**self.settings, **asdict(group), "method": method, "seed": seed}
         flags |= {"host": host_settings(group.host)}
-        splits = ["test", "valid"] if self.validation else ["test"]
-        flags |= {"evaluation": {**evaluation, "split": splits}}
+        flags |= {"evaluation": {**evaluation, "split": self.judged}}
         flags |= {"coefficient": coefficient, "coefficient_from": begins}
         return Config.gather(flags=flags, sets=[*self.sets, *sets])
 

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import MeorError, StudyError
-from meor.evaluation.endpoints import METRICS, overall
-from meor.evaluation.protocols import beside_current, set_ranks, weighted_mean
-from meor.evaluation.rank import FilterPrefix, Rules
+from meor.evaluation.endpoints import overall
 from meor.methods import current_name, is_penalized
 from meor.run.layout import MODEL, is_run
 from meor.run.prepare import host_of
@@ -18,12 +16,11 @@ from meor.run.view import RunView
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import read_sealed, sealed
 from meor.stream.snapshot import Stream
-from meor.study.cells import VALID, StudyCell
+from meor.study.cells import VALID, StudyCell, judged_by
 from meor.study.keys import BALANCE
 from meor.study.plan import PAIR, Study
-from meor.study.rows import ENDPOINTS, FIGURES, RELEASED, UNREGULARIZED, Row, check_identity, row_of
+from meor.study.rows import ENDPOINTS, UNREGULARIZED, Row, check_identity, row_of
 from meor.study.shared import pair_hash, reference_hash, schedule_hash
-from meor.typing import Split
 
 FORMAT = 2
 
@@ -41,7 +38,7 @@ def row_of_run(
     plan: Study, cell: StudyCell, view: RunView, stream: Stream, *, place: str, coefficient: float
 ) -> Row:
     """What a finished run says of itself; `place` is its folder below those of the study."""
-    named = view.endpoints()[cell.split]
+    named = view.endpoints()[judged_by(plan, cell)]
     values: dict[str, Any] = {name: named[name]["value"] for name in ENDPOINTS}
     partial = {name: whole for name in ENDPOINTS if (whole := overall(named[name])).partial}
     existing: dict[str, Any] = {f"{name}_existing": whole.value for name, whole in partial.items()}
@@ -72,30 +69,10 @@ def row_of_run(
 
 
 def _on_validation(plan: Study, view: RunView) -> dict[str, Any]:
-    if not plan.validation:
+    if VALID not in plan.judged[1:]:
         return {}
     found = view.endpoints()[VALID]
     return {f"{name}_valid": overall(found[name]).value for name in ENDPOINTS}
-
-
-def protocol_columns(view: RunView, stream: Stream, memory: int) -> dict[str, float]:
-    """Test facts after the last update, as the field ranks them; what the run ranked is not ranked again."""
-    chosen, stopping = view.config.evaluation, host_of(view.config).validation
-    last = max(chosen.updates or view.updates)
-    ranks, model = view.ranks(last)[Split.TEST], view.model(last)
-    asked: dict[str, Any] = {"sample": chosen.sample, "memory": memory}
-    splits = [Split(name) for name in chosen.filter_splits]
-    found = beside_current(stream, model, ranks, filter_splits=splits, **asked)
-    if stopping is not None and stopping.split is Split.TEST:  # what is published was filtered by the same
-        rules = Rules(filter_prefix=FilterPrefix.INTRODUCED, filter_splits=stopping.filter_splits)
-        sides = [each.occurrences.side for each in ranks]
-        sets = set_ranks(stream, model, last, rules=rules, sides=sides, **asked)
-        found[RELEASED] = {metric: weighted_mean(sets, full=False, metric=metric) for metric in METRICS}
-    return {
-        f"{figure}_{protocol}": found[protocol][metric]
-        for protocol in found
-        for figure, metric in FIGURES.items()
-    }
 
 
 def write_row(path: Path, row: Row, settings: dict[str, Any]) -> None:

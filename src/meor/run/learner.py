@@ -1,0 +1,75 @@
+"""The parts of a run that are chosen by name: backbone, host and method. A new one needs no line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, ValidationError
+
+from meor.errors import ConfigError
+from meor.methods import METHODS, current_name
+from meor.run.explain import explain
+
+if TYPE_CHECKING:
+    from meor.hosts import HostSettings
+
+
+def known_backbone(value: Any) -> Any:
+    from meor.backbone import BACKBONES  # a fourth backbone is one line there and none here
+
+    if isinstance(value, str) and value not in BACKBONES:
+        raise ValueError(f"is not one of {', '.join(BACKBONES)}")
+    return value
+
+
+def known_method(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if current_name(value) not in METHODS:
+        raise ValueError(f"is not one of {', '.join(METHODS)}")
+    return current_name(value)
+
+
+def _host(value: Any) -> Any:
+    """A bare name, or a group with the name and the host's own settings, which the host's class describes."""
+    from meor.hosts import HOSTS, HostSettings
+
+    if isinstance(value, HostSettings):
+        return value
+    given = {"name": value} if isinstance(value, str) else value
+    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+        raise ValueError("is neither the name of a host nor a group of settings with a `name`")
+    if given["name"] not in HOSTS:
+        raise ValueError(f"is not one of {', '.join(HOSTS)}")
+    described = HOSTS[given["name"]].Settings
+    try:
+        return described.model_validate(given)
+    except ValidationError as error:
+        raise explain(error, described, within="host.") from None
+
+
+def host_defaults(value: Any) -> Mapping[str, Any]:
+    """What the chosen host brings; nothing where none is named, or wrongly, which is said elsewhere."""
+    if value is None:
+        return {}
+    from meor.hosts import HOSTS
+
+    try:
+        settings = _host(value)
+    except (ValueError, ConfigError):
+        return {}
+    return HOSTS[settings.name].defaults(settings)
+
+
+def _plain_host(value: Any) -> Any:
+    """A host without settings of its own is written as its name."""
+    found = value.model_dump(mode="json")
+    return found["name"] if len(found) == 1 else found
+
+
+Method = Annotated[str, BeforeValidator(known_method)]
+if TYPE_CHECKING:
+    HostChoice = HostSettings
+else:  # hosts bring torch, which settings are quick without
+    HostChoice = Annotated[Any, BeforeValidator(_host), PlainSerializer(_plain_host)]
