@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from meor.compiled import fast_part, kernel, share
+from meor.compiled import elementwise_kernel, fast_part, share
 from meor.typing import Floats
 
 
@@ -22,7 +22,7 @@ def _norm(row):  # type: ignore[no-untyped-def]
     return math.sqrt(total)
 
 
-@kernel
+@elementwise_kernel
 def _adam_rows(  # type: ignore[no-untyped-def]
     begin,
     end,
