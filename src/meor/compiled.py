@@ -49,7 +49,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def elementwise_kernel(function: Callable[..., Any]) -> Any:
-    """`kernel` that divides by 0 as numpy does: a check before each division would forbid vector instructions.
+    """`kernel` that divides by 0 as numpy does: a check before each division forbids vector code.
 
     They change no bit where nothing is summed.
     """
