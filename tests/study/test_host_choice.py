@@ -30,6 +30,7 @@ def test_a_host_with_settings_is_named_by_one_text_however_it_is_written(written
     assert host_settings(host_text(written)) == {"name": "lkge", "variant": "released", "alpha": 0.5}
     plan = study(host=[written, "lkge"])
     assert plan.host == ("lkge variant=released alpha=0.5", "lkge")
+    assert study(host=written).host == plan.host[:1]
     first, second = (plan.config(group, "none", 0).host for group in plan.groups)
     assert (first.variant, first.alpha, second.variant) == ("released", 0.5, "clean")  # type: ignore[attr-defined]
     assert Study.resolve(plan.model_dump(mode="json")) == plan

@@ -10,7 +10,7 @@ BALANCE, VALIDATED = "balance", "validated"
 
 def several(value: Any) -> Any:
     """`stream: ENTITY` means the same as `stream: [ENTITY]`."""
-    return [value] if isinstance(value, str | int | float) else value
+    return [value] if isinstance(value, str | int | float | dict) else value
 
 
 def rule(value: Any) -> Any:
