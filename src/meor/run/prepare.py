@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from meor.backbone import BACKBONES, Geometry, Model
 from meor.errors import ConfigError, StreamError
+from meor.escape import shell
 from meor.evaluation.tally import RankingPlan
 from meor.hosts import HOSTS
 from meor.methods import METHODS
@@ -106,11 +108,8 @@ def digest(*parts: bytes) -> str:
 
 def check(config: Config, stream: Stream, memory: int) -> None:
     """Refuse, before anything is written, what would only fail hours later."""
+    _check_stream(config, stream)
     last = len(stream.snapshots) - 1
-    if last < 1:
-        raise StreamError(
-            f"{stream.name} has one snapshot and so no update", remedy="Cut it with `meor data grow`"
-        )
     beyond = [update for update in config.evaluation.updates or () if update > last]
     if beyond:
         raise ConfigError(
@@ -122,8 +121,6 @@ def check(config: Config, stream: Stream, memory: int) -> None:
             "refine.newcomer_init cannot be schema: a stream names no classes",
             remedy="Choose base, matched or neighbours; host.initialise.grow takes classes from Python",
         )
-    if any(not len(snapshot.train) for snapshot in stream.snapshots):
-        raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
     wanted = HOSTS[config.host.name].backbones
     if wanted and config.backbone not in wanted:
         raise ConfigError(
@@ -141,6 +138,25 @@ def check(config: Config, stream: Stream, memory: int) -> None:
             remedy="Leave it out, and dial the finished run with `meor dial`",
         )
     _try_memory(config, stream, memory)
+
+
+def _check_stream(config: Config, stream: Stream) -> None:
+    if len(stream.snapshots) < 2:
+        remedy = f"Cut a graph into snapshots with `{_grow(config)}`"
+        raise StreamError(f"{stream.name} has one snapshot and so no update", remedy=remedy)
+    if Path(config.stream).is_file() and unranked(config, stream):
+        raise StreamError(
+            f"no fact of {config.stream} is set aside to be ranked, so a run would measure nothing",
+            remedy=f"Cut it into a stream with `{_grow(config)}`, or give it a column split",
+        )
+    if any(not len(snapshot.train) for snapshot in stream.snapshots):
+        raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
+
+
+def _grow(config: Config) -> str:
+    """The command that makes a stream of the file that a run was given."""
+    facts = config.stream if Path(config.stream).is_file() else "FACTS"
+    return shell(["meor", "data", "grow", facts, "OUT"])
 
 
 def unranked(config: Config, stream: Stream) -> str:

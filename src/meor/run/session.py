@@ -55,7 +55,7 @@ def start(
     resources, watcher = resources or Resources(), watcher or Watcher()
     if stream is None:
         place = Path(config.data_dir) if config.data_dir else None
-        stream = open_stream(config.stream, data_dir=place, duplicates=config.duplicates)
+        stream = open_stream(config.stream, data_dir=place, **config.reading)
     config, config_hash = _fingerprinted(config, stream)
     check(config, stream, resources.memory)
     use_threads(resources.threads)
