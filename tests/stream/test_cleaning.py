@@ -102,7 +102,7 @@ def test_both_faults_are_told_at_once(tmp_path: Path) -> None:
 
 def test_a_path_that_a_shell_would_split_is_quoted_in_the_command(tmp_path: Path) -> None:
     path = repeated(tmp_path / "my stream", 1)
-    with pytest.raises(StreamError, match="meor data clean '.*my stream' OUT"):
+    with pytest.raises(StreamError, match=r"meor data clean '.*my stream' OUT"):
         read_stream(path)
 
 
