@@ -146,8 +146,16 @@ def test_a_run_of_one_file_is_refused_with_the_command_that_cuts_it(ring: Path) 
         assert f"meor data grow {Path(name).absolute()} OUT" in err
 
 
+def test_duplicates_of_a_file_with_nothing_held_out_point_to_the_command_that_cuts_it(ring: Path) -> None:
+    Path("twice.tsv").write_text("a\tr\tb\t2020\nb\tr\tc\t2021\na\tr\tb\t2021\n")
+    code, _, err = call("data", "check", "twice.tsv")
+    assert code == 2
+    assert "`meor data grow twice.tsv OUT --by date` cuts it into a stream" in err
+
+
 def test_that_command_reads_the_file_in_the_same_way(ring: Path) -> None:
     dated(Path("facts.csv"))
+    assert "--by date cuts by them" in call("data", "grow", "facts.csv", "RANDOM")[2]
     done("data", "grow", "facts.csv", "OUT", "--by", "date", "--snapshots", "3")
     assert "3 snapshots" in done("data", "check", "OUT")
     done("run", "--stream", "OUT", "--out", "RUN", "--quiet", *SMALL)

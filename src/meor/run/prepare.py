@@ -147,16 +147,17 @@ def _check_stream(config: Config, stream: Stream) -> None:
     if Path(config.stream).is_file() and unranked(config, stream):
         raise StreamError(
             f"no fact of {config.stream} is set aside to be ranked, so a run would measure nothing",
-            remedy=f"Cut it into a stream with `{_grow(config)}`, or give it a column split",
+            remedy=f"Cut it into a stream with `{_grow(config, '--by', 'date')}`, or give it a column split",
         )
     if any(not len(snapshot.train) for snapshot in stream.snapshots):
         raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
 
 
-def _grow(config: Config) -> str:
+def _grow(config: Config, *how: str) -> str:
     """The command that makes a stream of the file that a run was given."""
     facts = config.stream if Path(config.stream).is_file() else "FACTS"
-    return shell(["meor", "data", "grow", facts, "OUT"])
+    columns = ("--columns", config.columns) if config.columns else ()
+    return shell(["meor", "data", "grow", facts, "OUT", *how, *columns])
 
 
 def unranked(config: Config, stream: Stream) -> str:

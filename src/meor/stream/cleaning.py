@@ -153,9 +153,15 @@ class _Sieve:
         options = [word for rule in rules for word in (f"--{rule}", _MENDS[rule])]
         remedy = f"Correct the file, or give {' '.join(options)}"
         if source is not None:
-            command = shell(["meor", "data", "clean", str(source), "OUT", *options])
-            remedy = f"`{command}` writes a clean copy, or give this command {' '.join(options)}"
+            command, makes = self._command(source, options)
+            remedy = f"`{shell(command)}` {makes}, or give this command {' '.join(options)}"
         return part.error(row, problem, remedy)
+
+    def _command(self, source: Path, options: Sequence[str]) -> tuple[list[str], str]:
+        if all(part.split is Split.TRAIN or not part.facts for part in self.parts) and source.is_file():
+            # Nothing is held out: what is wanted is a stream, and cutting one drops duplicates by itself.
+            return ["meor", "data", "grow", str(source), "OUT", "--by", "date"], "cuts it into a stream"
+        return ["meor", "data", "clean", str(source), "OUT", *options], "writes a clean copy"
 
     def changes(self) -> Iterator[Change]:
         if self.twice.count:

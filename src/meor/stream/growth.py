@@ -60,6 +60,8 @@ def grow_file(
     check_target(Path(out))
     table = read_facts(facts_path, dated=by == "date", columns=columns, report=report)
     dates = table.date if by == "date" else None
+    if table.date and dates is None:
+        (report or warn)(f"{facts_path} holds dates that are not used: --by date cuts by them")
     name = Path(out).name or name_of(facts_path)
     stream = grow(table.facts, snapshots, by, seed, dates=dates, name=name, report=report)
     write_stream(stream, out)
@@ -91,8 +93,8 @@ def grow(
     tell = report or warn
     moment = None if dates is None else np.unique(np.asarray(dates), return_inverse=True)[1].astype(np.int64)
     rows = _distinct(facts, moment)
-    if len(rows) < len(facts):
-        tell(f"left out {len(facts) - len(rows)} repeated facts")
+    if repeats := len(facts) - len(rows):
+        tell(f"dropped {repeats:,} duplicate fact{'s' * (repeats > 1)}")
     kept = [facts[row] for row in rows]
     ids = _ids(kept)
     if moment is None:
