@@ -109,6 +109,7 @@ def test_semicolons_stay_letters_where_commas_part_the_header(tmp_path: Path) ->
     [
         ("f.csv", "from,rel,to\na,r,b\n", ("no column is called head", "--columns h=COL,r=COL,t=COL")),
         ("f.csv", "subject,predicate,thing\na,r,b\n", ("no column is called object",)),
+        ("f.csv", "from;rel;to\na;r;b\n", ("found 'from', 'rel', 'to'",)),
         ("f.csv", "", ("empty",)),
         ("f.tsv", "a,r,b\n", ("1 column", ".csv")),
         ("f.tsv", "a r b\n", ("1 column", "tab between")),

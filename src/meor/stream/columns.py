@@ -144,9 +144,8 @@ def _csv_rows(path: Path, named: Mapping[str, str]) -> Iterator[NumberedRow]:
     origin = Origin(path)
     lines = text_lines(path)
     first = next(lines, "")
-    read = (each for each in _DELIMITERS if is_header(_cells(first, each), named))
     reader = csv.reader(
-        (f"{line}\n" for line in chain([first], lines)), strict=True, delimiter=next(read, ",")
+        (f"{line}\n" for line in chain([first], lines)), strict=True, delimiter=_delimiter(first, named)
     )
     while True:
         try:
@@ -164,11 +163,17 @@ def _csv_rows(path: Path, named: Mapping[str, str]) -> Iterator[NumberedRow]:
         yield reader.line_num, cells
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error:
-        return []
+def _delimiter(header: str, named: Mapping[str, str]) -> str:
+    """The mark by which the header names the columns; else the one that makes most of them."""
+
+    def columns(mark: str) -> tuple[bool, int]:
+        try:
+            cells = next(csv.reader([header], delimiter=mark), [])
+        except csv.Error:  # said when the line is read
+            return False, 0
+        return is_header(cells, named), len(cells)
+
+    return max(_DELIMITERS, key=columns)
 
 
 class _DateColumn:

@@ -59,6 +59,8 @@ def grow_file(
     check_choice("by", by, get_args(By))
     check_target(Path(out))
     table = read_facts(facts_path, dated=by == "date", columns=columns, report=report)
+    if not table.facts:
+        raise table.origin.error("the file holds no fact", "Add facts")
     dates = table.date if by == "date" else None
     if table.date and dates is None:
         (report or warn)(f"{facts_path} holds dates that are not used: --by date cuts by them")
