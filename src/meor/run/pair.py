@@ -60,7 +60,7 @@ class Pair:
 
     def _may_start_from(self, given: Config) -> bool:
         method, theirs = METHODS[self.config.method], METHODS[given.method]
-        if method.kind == "transform":
+        if method.kind == "transform" and not method.capped:
             return theirs.kind != "transform"  # the scores of any trained run can be transformed
         return given.method == method.start and (method.start == NONE or self.config.cap == given.cap)
 

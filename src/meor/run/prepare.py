@@ -61,6 +61,7 @@ def refine_plan(config: Config) -> Plan:
         order=refine.order,
         replay_negatives=refine.replay_negatives,
         validate_steps=refine.validate_steps,
+        least_steps=refine.least_steps,
         patience=refine.patience,
         tolerance=refine.tolerance,
         schedule=refine.schedule or (),
@@ -85,6 +86,11 @@ def longest_rows(config: Config, stream: Stream, update: Update, base: Model) ->
     """c nu(d) of each newcomer of an update; None where the method does not cap."""
     if not METHODS[config.method].capped:
         return None
+    if isinstance(config.cap.factor, str):
+        raise ConfigError(
+            "cap.factor=validated is chosen before a single run begins",
+            remedy="Give a number here; `meor run --set cap.factor=validated` finds one",
+        )
     law = NormLaw.fit(base.entity, degrees(stream.snapshots[0].train, base.n_entities))
     newcomers = degrees(update.train, update.n_entities)[update.n_old :]
     return Longest(config.cap.factor * law(newcomers), config.cap.norm == "exactly")

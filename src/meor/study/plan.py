@@ -226,6 +226,11 @@ class Study(BaseModel):
             for curve in self.curves.values():
                 for at in curve.values:
                     self.config(group, curve.method, 0, sets=curve.sets(at))
+            if self.config(group, NONE, 0).cap.factor == VALIDATED:
+                raise ConfigError(
+                    "cap.factor=validated is chosen for a single run",
+                    remedy="Give a study a number, or a curve along cap.factor (judged: valid)",
+                )
 
     def config(
         self,
