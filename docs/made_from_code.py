@@ -97,7 +97,11 @@ def _as_text(app: Sphinx, what: str, name: str, obj: object, options: object, li
 
 def _outside_as_text(app: Sphinx, name: str, source: list[str]) -> None:
     """A link out of this folder works in a checkout of the project; in the built book its path is shown."""
-    source[0] = re.sub(r"(?<!!)\[([^\]]*)\]\(\.\./([^)#]+)[^)]*\)", r"\1 (`\2`)", source[0])
+
+    def shown(link: re.Match[str]) -> str:
+        return f"`{link[2]}`" if link[1] == link[2] else f"{link[1]} (`{link[2]}`)"
+
+    source[0] = re.sub(r"(?<!!)\[([^\]]*)\]\(\.\./([^)#]+)[^)]*\)", shown, source[0])
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
