@@ -22,6 +22,6 @@ myst_heading_anchors = 4
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
-autodoc_type_aliases = {name: name for name in ("Ids", "Facts", "Floats", "Report", "Duplicates", "Unseen")}
+autodoc_type_aliases = {name: name for name in ("Ids", "Facts", "Floats")}
 python_use_unqualified_type_names = True
 default_role = "code"

@@ -95,6 +95,19 @@ def _as_text(app: Sphinx, what: str, name: str, obj: object, options: object, li
         lines[at] = "".join(parts)
 
 
+def _plain_types(
+    app: Sphinx, what: str, name: str, obj: object, options: object, *given: str
+) -> tuple[str, ...]:
+    """Signatures name types as the source does."""
+    return tuple(
+        each and re.sub(r"TypeAliasForwardRef\('(\w+)'\)|~[\w.]*\.(?=\w)", r"\1", each) for each in given
+    )
+
+
+def _skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    return True if name.startswith("model_") else None  # of the library that checks settings
+
+
 def _outside_as_text(app: Sphinx, name: str, source: list[str]) -> None:
     """A link out of this folder works in a checkout of the project; in the built book its path is shown."""
 
@@ -108,5 +121,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("commands", Commands)
     app.add_directive("public-names", PublicNames)
     app.connect("autodoc-process-docstring", _as_text)
+    app.connect("autodoc-process-signature", _plain_types)
+    app.connect("autodoc-skip-member", _skip)
     app.connect("source-read", _outside_as_text)
     return {"parallel_read_safe": True}
