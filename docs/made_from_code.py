@@ -16,6 +16,7 @@ import meor
 from meor.cli import VERBS, load
 
 _PREFORMATTED = "\b"
+_LONG_TYPE = r"TypeAliasForwardRef\('(\w+)'\)|~[\w.]*\.(?=\w)|(?<=ndarray)\[tuple\[Any, \.\.\.\], dtype\[\w+\]\]"
 
 
 class Commands(SphinxDirective):
@@ -98,9 +99,9 @@ def _as_text(app: Sphinx, what: str, name: str, obj: object, options: object, li
 def _plain_types(
     app: Sphinx, what: str, name: str, obj: object, options: object, *given: str
 ) -> tuple[str, ...]:
-    """Signatures name types as the source does."""
+    """Signatures name types in short."""
     return tuple(
-        each and re.sub(r"TypeAliasForwardRef\('(\w+)'\)|~[\w.]*\.(?=\w)", r"\1", each) for each in given
+        each and re.sub(_LONG_TYPE, r"\1", each) for each in given
     )
 
 
