@@ -16,7 +16,8 @@ import meor
 from meor.cli import VERBS, load
 
 _PREFORMATTED = "\b"
-_LONG_TYPE = r"TypeAliasForwardRef\('(\w+)'\)|~[\w.]*\.(?=\w)|(?<=ndarray)\[tuple\[Any, \.\.\.\], dtype\[\w+\]\]"
+_SHAPE = r"(?<=ndarray)\[tuple\[Any, \.\.\.\], dtype\[\w+\]\]"
+_LONG_TYPE = rf"TypeAliasForwardRef\('(\w+)'\)|~[\w.]*\.(?=\w)|{_SHAPE}"
 
 
 class Commands(SphinxDirective):
@@ -100,9 +101,7 @@ def _plain_types(
     app: Sphinx, what: str, name: str, obj: object, options: object, *given: str
 ) -> tuple[str, ...]:
     """Signatures name types in short."""
-    return tuple(
-        each and re.sub(_LONG_TYPE, r"\1", each) for each in given
-    )
+    return tuple(each and re.sub(_LONG_TYPE, r"\1", each) for each in given)
 
 
 def _skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
