@@ -175,3 +175,14 @@ def test_a_file_that_says_all_of_it_is_run_as_it_is(ring: Path) -> None:
     done("run", "--stream", "ring", "--out", "many", "--quiet", *SMALL)
     assert results(Path("one")) == results(Path("many"))
     done("audit", "one")
+
+
+def test_an_update_with_nothing_to_train_is_not_said_to_be_trained(ring: Path) -> None:
+    for split, line in (("train", "e1\tr0\te9\n"), ("valid", "e2\tr0\te9\n"), ("test", "e3\tr0\te9\n")):
+        (ring / "3").mkdir(exist_ok=True)
+        (ring / f"3/{split}.txt").write_text(line)
+    kept = [word for text in SETTINGS if "refine.passes" not in text for word in ("--set", text)]
+    code, _, err = call("run", "--stream", "ring", "--out", "RUN", *kept, "--set", "refine.validate_steps=1")
+    assert code == 0, err
+    assert "update 3: nothing to train; ranked" in err
+    assert "update 3 has no validation facts" not in err

@@ -149,7 +149,7 @@ class Runner:
             model = self.pair.run().model(number)
         else:
             stopping = self.judge.stopping(number)
-            if stopping is None and self.judge.stops:
+            if stopping is None and self.judge.stops and not training.trains_nothing:
                 told = (
                     f"update {number} has no validation facts to stop by, so it makes {UNJUDGED_STEPS} steps"
                 )
