@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from dataclasses import replace
@@ -104,7 +105,8 @@ def command(
         "tables": tables,
     }
     rules = {"duplicates": duplicates, "unseen": unseen, "columns": columns}
-    plan = Study.load(study, changes=changes, settings=rules, sets=sets or ())
+    told = [f"{name}={json.dumps(rule)}" for name, rule in rules.items() if rule is not None]
+    plan = Study.load(study, changes=changes, sets=[*told, *(sets or ())])
     target = out or Path("results") / plan.study
     means = Means(
         runs=runs,

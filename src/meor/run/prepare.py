@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from meor.backbone import BACKBONES, Geometry, Model
-from meor.errors import ConfigError, StreamError
-from meor.escape import shell
+from meor.errors import ConfigError
 from meor.evaluation.tally import RankingPlan
 from meor.hosts import HOSTS
 from meor.methods import METHODS
 from meor.methods.cap import NormLaw, degrees
 from meor.run.config import Config
 from meor.run.layout import KEPT
+from meor.run.stream_check import check_stream
 from meor.storage.tensors import pack_tensors
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
 from meor.training.draws import draw_buffer
 from meor.training.host import Host, Plan, Update
 from meor.training.initialise import grow
-from meor.typing import Split
 
 
 def host_of(config: Config) -> Host:
@@ -114,7 +112,7 @@ def digest(*parts: bytes) -> str:
 
 def check(config: Config, stream: Stream, memory: int) -> None:
     """Refuse, before anything is written, what would only fail hours later."""
-    _check_stream(config, stream)
+    check_stream(config, stream)
     last = len(stream.snapshots) - 1
     beyond = [update for update in config.evaluation.updates or () if update > last]
     if beyond:
@@ -144,44 +142,6 @@ def check(config: Config, stream: Stream, memory: int) -> None:
             remedy="Leave it out, and dial the finished run with `meor dial`",
         )
     _try_memory(config, stream, memory)
-
-
-def _check_stream(config: Config, stream: Stream) -> None:
-    if len(stream.snapshots) < 2:
-        remedy = f"Cut a graph into snapshots with `{_grow(config)}`"
-        raise StreamError(f"{stream.name} has one snapshot and so no update", remedy=remedy)
-    if Path(config.stream).is_file() and unranked(config, stream):
-        raise StreamError(
-            f"no fact of {config.stream} is set aside to be ranked, so a run would measure nothing",
-            remedy=f"Cut it into a stream with `{_grow(config, '--by', 'date')}`, or give it a column split",
-        )
-    if any(not len(snapshot.train) for snapshot in stream.snapshots):
-        raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
-
-
-def _grow(config: Config, *how: str) -> str:
-    """The command that makes a stream of the file that a run was given."""
-    facts = config.stream if Path(config.stream).is_file() else "FACTS"
-    columns = ("--columns", config.columns) if config.columns else ()
-    return shell(["meor", "data", "grow", facts, "OUT", *how, *columns])
-
-
-def unranked(config: Config, stream: Stream) -> str:
-    """A warning, before hours of training, if a split that is to be ranked has no fact."""
-    facts = {
-        name: sum(len(snapshot.facts([Split(name)])) for snapshot in stream.snapshots)
-        for name in config.evaluation.split
-    }
-    empty = [name for name, count in facts.items() if not count]
-    if not empty:
-        return ""
-    has_valid = any(len(snapshot.valid) for snapshot in stream.snapshots)
-    other = "rank its validation facts with --set evaluation.split=valid, or " if has_valid else ""
-    return (
-        f"{stream.name} has no {' and no '.join(empty)} facts, so nothing will be ranked on "
-        f"{' or '.join(empty)} facts and no endpoint will have a value: {other}set some facts aside, as "
-        "`meor data grow` does"
-    )
 
 
 def _try_memory(config: Config, stream: Stream, memory: int) -> None:

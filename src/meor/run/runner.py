@@ -27,9 +27,9 @@ from meor.run.prepare import (
     host_of,
     longest_rows,
     pack_model,
-    unranked,
     update_of,
 )
+from meor.run.stream_check import unranked
 from meor.run.trainer import Resources, Trainer, Watcher
 from meor.run.view import model_from
 from meor.storage.json_file import to_json

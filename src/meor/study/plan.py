@@ -174,14 +174,9 @@ class Study(BaseModel):
 
     @classmethod
     def load(
-        cls,
-        name_or_path: str,
-        *,
-        changes: Mapping[str, Any] | None = None,
-        settings: Mapping[str, Any] | None = None,
-        sets: Iterable[str] = (),
+        cls, name_or_path: str, *, changes: Mapping[str, Any] | None = None, sets: Iterable[str] = ()
     ) -> Study:
-        """A preset by name, or a study file; then the changes given; then settings and sets of every run."""
+        """A preset by name, or a study file; then the changes given; then each `--set key=value` of a run."""
         path = study_file(name_or_path)
         given, lines = read_yaml(path)
         for key, value in (changes or {}).items():
@@ -189,8 +184,6 @@ class Study(BaseModel):
                 given[key] = value
                 lines.pop(key, None)
         given.setdefault("study", path.stem)
-        if told := {key: value for key, value in (settings or {}).items() if value is not None}:
-            given["settings"] = {**given.get("settings", {}), **told}
         if sets:
             given["sets"] = [*given.get("sets", ()), *sets]
         return cls.resolve(given, path=path, lines=lines)
