@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 # Two test workers share two cores: threads that wait must sleep, not spin.
 TEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test test-long mutants bench lint setup setup-bench clean
+.PHONY: demo test test-long mutants bench docs lint setup setup-bench clean
 
 setup: $(VENV)/.installed
 setup-bench: $(VENV)/.installed-bench
@@ -43,8 +43,12 @@ COUNT ?= 300
 mutants: setup
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.mutation.mutants --count $(COUNT) $(AGAIN)
 
+docs: setup
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build
+	@echo "docs/_build/index.html"
+
 bench: setup-bench
 	$(BIN)/python -m benchmarks $(ONLY)
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo docs/_build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -24,6 +25,15 @@ def test_each_of_them_is_shown_in_a_document() -> None:
     blocks = re.findall(r"^ *```python\n(.*?)^ *```$", text, re.M | re.S)
     shown = set(re.findall(r"\w+", " ".join([*blocks, *re.findall(r"`([^`\n]+)`", text)])))
     assert not [name for name in meor.__all__ if name not in shown | {"__version__"}]
+
+
+def test_each_of_them_says_what_it_is() -> None:
+    for name in meor.__all__:
+        value = getattr(meor, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            said = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
+            assert said, name
+            assert not said.startswith(f"{name}("), name  # what a dataclass says by itself
 
 
 def test_what_a_type_checker_reads_is_what_there_is() -> None:

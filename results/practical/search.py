@@ -6,8 +6,8 @@ Every setting is one `meor run` of method `none` with ComplEx 200, float64, on o
 validation facts and filtered by train and valid facts. Each update stops by itself, so what is chosen is the
 learning rate and the rows that newcomers start from, for each stream on its own. The criterion is the
 harmonic mean of H_cur and A_TN. Every setting is tried with the first selection seed; while the best rate is
-the largest or smallest one tried, the next one is tried as well. The best two settings are tried with two more
-seeds. Selection seeds are never part of results. No regularizer and no test fact is looked at.
+the largest or smallest one tried, the next one is tried as well. The best two settings are tried with two
+more seeds. Selection seeds are never part of results. No regularizer and no test fact is looked at.
 """
 
 from __future__ import annotations

@@ -63,6 +63,8 @@ SIDES = (Side.HEAD, Side.TAIL)
 
 
 class Split(StrEnum):
+    """The part of a snapshot that a fact belongs to."""
+
     TRAIN = "train"
     VALID = "valid"
     TEST = "test"

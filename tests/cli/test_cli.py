@@ -102,3 +102,8 @@ def test_a_verbs_help_shows_brackets_as_written(verb: dict[str, object]) -> None
     code, out, _ = call("probe", "--help")
     assert code == 0
     assert "Probe [n, width]." in out
+
+
+def test_the_package_can_be_called_as_the_command() -> None:
+    words = [sys.executable, "-m", "meor", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.startswith("meor ")

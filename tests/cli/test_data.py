@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.stream.faulty import early_in_valid, repeated
 from typer.testing import CliRunner
 
 from meor.cli import app
@@ -93,3 +94,32 @@ def test_grow_refuses_an_unknown_order(tmp_path: Path) -> None:
     assert code == 2
     assert "random" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_clean_writes_a_sound_stream_and_says_what_it_changed(tmp_path: Path) -> None:
+    faulty, out = early_in_valid(repeated(tmp_path / "faulty", 7)), tmp_path / "clean"
+    code, said, err = call("clean", str(faulty), str(out))
+    assert code == 0, err
+    assert "dropped 7 duplicate facts" in said
+    assert "1/train.txt, line 2: 'p0', 'knows', 'p1' (also " in said
+    assert "and 2 more" in said
+    assert "moved 1 valid or test fact to train" in said
+    assert call("check", str(out))[0] == 0
+    assert call("clean", str(faulty), str(out))[0] == 2
+    assert "nothing to change" in call("clean", str(out), str(tmp_path / "again"))[1]
+
+
+def test_clean_can_be_told_to_refuse(tmp_path: Path) -> None:
+    faulty, out = repeated(tmp_path / "faulty", 7), tmp_path / "clean"
+    code, _, err = call("clean", str(faulty), str(out), "--duplicates", "error")
+    assert code == 2
+    assert "7 such facts" in err
+    assert not out.exists()
+
+
+def test_check_and_info_say_what_a_rule_left_out(tmp_path: Path) -> None:
+    faulty = early_in_valid(tmp_path / "faulty")
+    for command in ("check", "info"):
+        code, _, err = call(command, str(faulty), "--unseen", "drop")
+        assert code == 0
+        assert "dropped 2 valid or test facts" in err

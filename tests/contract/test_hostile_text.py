@@ -54,6 +54,8 @@ class Places:
         self.facts = self.inputs / f"{component('f', 200)}.tsv"
         lines = [f"{label(f'e{i}')}\tr{label('')}\t{label(f'e{i * 7 % 30}')}\n" for i in (*range(30), 3)]
         self.facts.write_text("".join(lines), encoding="utf-8")
+        self.dated = self.inputs / f"{component('d', 200)}.tsv"
+        self.dated.write_text("".join(f"{line[:-1]}\t2020\n" for line in lines), encoding="utf-8")
         self.store = self.outputs / "store"
         self.batch = self.inputs / f"{component('b', 200)}.tsv"
         lines = [f"{label(f'n{i % 4}')}\t{label('r0')}\t{label(f'e{i}')}\n" for i in range(12)]
@@ -143,6 +145,14 @@ def cases(at: Places) -> dict[str, list[tuple[int, Words]]]:
             (0, ("data", "check", at.stream)),
             (0, ("data", "check", "Small", "--data-dir", at.data)),
             (2, ("data", "check", absent)),
+            (2, ("data", "check", at.dated)),
+            (2, ("data", "check", at.stream, "--columns", component())),
+            (2, ("data", "check", at.stream, "--columns", f"h={component()}")),
+        ],
+        "data clean": [
+            (0, ("data", "clean", at.stream, at.outputs / component("sound"))),
+            (0, ("data", "clean", at.dated, at.outputs / component("clean"))),
+            (2, ("data", "clean", absent, at.outputs / "cleaned")),
         ],
         "data grow": [
             (0, ("data", "grow", at.facts, at.outputs / component("grown"), "--snapshots", "2")),

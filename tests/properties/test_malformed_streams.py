@@ -316,9 +316,9 @@ def try_input(form: str, number: int, root: Path) -> bool:
     root.mkdir()
     path = write_input(form, draw, root)
     before = sorted(root.rglob("*"))
-    duplicates = choose(draw, ("error", "drop"))
+    rules = {"duplicates": choose(draw, ("error", "drop")), "unseen": choose(draw, ("error", "drop", "move"))}
     try:
-        assert_sound(read_stream(path, duplicates=duplicates, report=lambda _: None))  # type: ignore[arg-type]
+        assert_sound(read_stream(path, report=lambda _: None, **rules))  # type: ignore[arg-type]
         refusal = None
     except MeorError as error:
         refusal = str(error)

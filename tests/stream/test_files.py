@@ -200,9 +200,7 @@ class TestDuplicates:
         )
 
     def test_they_are_counted_and_the_first_is_named(self, doubled: Path) -> None:
-        error = refused(
-            doubled, "3 such duplicates", "0/train.txt, line 1", "'ann', 'knows', 'bob lee'", line=2
-        )
+        error = refused(doubled, "3 such facts", "0/train.txt, line 1", "'ann', 'knows', 'bob lee'", line=2)
         assert error.path == doubled / "0/test.txt"
 
     def test_drop_keeps_the_first_and_reports_the_count(self, doubled: Path, base: Path) -> None:
@@ -324,8 +322,7 @@ class TestTable:
     @pytest.mark.parametrize(
         ("rows", "line", "words"),
         [
-            ([("a", "r", "b", "0")], None, ("no column is called head", "must name the columns")),
-            ([("head", "relation", "tail"), ("a", "r", "b")], None, ("snapshot or date", "meor data grow")),
+            ([("head", "relation", "tail"), ("a", "r", "b")], None, ("says when", "meor data grow")),
             ([("head", "relation", "tail", "snapshot")], None, ("holds no fact",)),
             ([("head", "relation", "tail", "snapshot"), ("a", "r", "b")], 2, ("3 columns where 4",)),
             ([("head", "relation", "tail", "snapshot"), ("a", "", "b", "0")], 2, ("relation is empty",)),
@@ -583,13 +580,12 @@ class TestFacts:
         path.write_text("a\tr\tb\t2014-01-02\nb\tr\tc\t2014-01-01\n")
         table = read_facts(path, dated=True)
         assert table.date[0] - table.date[1] == 24 * 3600 * 1_000_000
-        with pytest.raises(StreamError, match="4 columns where 3"):
-            read_facts(path)
+        assert read_facts(path).date == table.date
 
     def test_a_missing_date_column_is_said(self, tmp_path: Path) -> None:
         path = tmp_path / "g.csv"
         path.write_text("head,relation,tail\na,r,b\n")
-        with pytest.raises(StreamError, match="no column is called date"):
+        with pytest.raises(StreamError, match="no column holds dates"):
             read_facts(path, dated=True)
 
     def test_an_empty_file_is_refused(self, tmp_path: Path) -> None:

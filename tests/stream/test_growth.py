@@ -128,7 +128,7 @@ def test_a_repeated_fact_counts_once_at_its_first_date() -> None:
     told: list[str] = []
     stream = grow(facts, 2, "date", dates=dates, report=told.append)
     assert labels(stream)[0] == [("e0", "late", "e1")]
-    assert "left out 1 repeated facts" in told[0]
+    assert told[0] == "dropped 1 duplicate fact"
 
 
 def test_a_graph_too_small_is_refused_with_what_it_allows() -> None:

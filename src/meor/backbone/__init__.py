@@ -13,6 +13,7 @@ BACKBONES: dict[str, Backbone] = {
     backbone.name: backbone
     for backbone in (ComplEx(), DistMult(), TransE(), TransEL2(), RotatE(), TransDot(), TransEInverse())
 }
+"""Score functions by name; a run's setting `backbone` is one of them."""
 
 __all__ = [
     "BACKBONES",

@@ -34,7 +34,7 @@ GAMMA = 9.0
 
 
 class Backbone(ABC):
-    """A score function without state. A fourth one: one short file, and one line in `BACKBONES`."""
+    """A score function without state. Another one takes a short file, and a line in `BACKBONES`."""
 
     name: ClassVar[str]
     geometry: ClassVar[Geometry | None] = None

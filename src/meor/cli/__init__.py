@@ -35,8 +35,8 @@ from meor.errors import Interrupted, MeorError, is_interrupt
 from meor.escape import terminal
 
 VERBS: dict[str, tuple[str, str]] = {
-    "demo": ("meor.cli.demo", "What the embedded world loses, to whom, and what control changes."),
-    "data": ("meor.cli.data", "List, describe, fetch, check and cut streams."),
+    "demo": ("meor.cli.demo", "What the embedded world loses, and what control changes."),
+    "data": ("meor.cli.data", "List, describe, fetch, check, clean and cut streams."),
     "audit": ("meor.cli.audit", "Which old answers lost rank to newcomers, and to whom?"),
     "run": ("meor.cli.run", "Train a base, refine it through every update and evaluate."),
     "resume": ("meor.cli.resume", "Go on with a run that was stopped."),

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from meor.cli import new_verb
-from meor.cli.options import Memory, Quiet, Threads
+from meor.cli.options import Columns, Memory, Quiet, Threads
 from meor.cli.progress import watcher
 from meor.cli.run import resources
 from meor.escape import LONGEST, shell, terminal
@@ -44,6 +44,7 @@ def command(
     groups: Annotated[
         Path | None, typer.Option(help="Lines label TAB group; each group keeps to the budget.")
     ] = None,
+    columns: Columns = None,
     hold_back: Annotated[Path | None, typer.Option(help="Newcomers that wait, one label per line.")] = None,
     new_relations: Annotated[
         bool, typer.Option("--new-relations", help="Admit relations that the store does not know.")
@@ -70,8 +71,9 @@ def command(
     """
     used = resources(threads, memory, None, 30.0)
     use_threads(used.threads)
+    rules = (budget, floor, sample)
     request = Request(
-        facts, protect, groups, hold_back, new_relations, dry_run, force, reason, budget, floor, sample
+        facts, protect, groups, hold_back, new_relations, dry_run, force, reason, *rules, columns
     )
     with watcher(Console(stderr=True), quiet=quiet) as shown:
         outcome = admit(store, request, memory=used.memory, watcher=shown)

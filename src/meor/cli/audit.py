@@ -16,7 +16,7 @@ from meor.backbone import BACKBONES
 from meor.cli import new_verb
 from meor.cli.audit_input import Files, Source, Wanted, given, of_run, question_of
 from meor.cli.audit_result import differences, show, show_protocols
-from meor.cli.options import DataDir, Memory, listed
+from meor.cli.options import Columns, DataDir, DuplicatesRule, Memory, UnseenRule, listed
 from meor.errors import InputError, RunError
 from meor.escape import terminal
 from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
@@ -32,7 +32,7 @@ from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, unfinished, update_nam
 from meor.storage.disk import Disk, replace_folder
 from meor.storage.json_file import to_json
 from meor.stream.registry import open_stream
-from meor.stream.validation import Duplicates, duplicate_rule
+from meor.stream.rules import Reading, reading
 from meor.typing import Split
 
 app = new_verb()
@@ -74,9 +74,9 @@ def command(
         str | None, typer.Option(help="Splits whose facts are known answers. [train,valid,test]")
     ] = None,
     groups: Annotated[Path | None, typer.Option(help="Lines `label TAB group`: report each group.")] = None,
-    duplicates: Annotated[
-        str, typer.Option(help="A fact that stands twice in the stream: error, or drop.")
-    ] = "error",
+    duplicates: DuplicatesRule = None,
+    unseen: UnseenRule = None,
+    columns: Columns = None,
     protocols: Annotated[
         bool, typer.Option("--protocols", help="Also the field's older protocols and forgetting measures.")
     ] = False,
@@ -116,7 +116,7 @@ def command(
         _require_free(out, force=force)
     wanted = Wanted(update, updates, sides, split, ties, filter_prefix, filter_splits)
     files = Files(backbone, entity, relation, vocabulary, layout, pykeen)
-    source, question = _source(run, stream, files, data_dir, wanted, duplicate_rule(duplicates))
+    source, question = _source(run, stream, files, data_dir, wanted, reading(duplicates, unseen, columns))
     grouped = None if groups is None else read_groups(groups, source.stream)
     with Console(stderr=True).status("auditing") as status:
         found = audit(
@@ -163,10 +163,13 @@ def _source(
     files: Files,
     data_dir: Path | None,
     wanted: Wanted,
-    duplicates: Duplicates,
+    rules: Reading,
 ) -> tuple[Source, Question]:
     if run is not None:
         files.require_none("a run")
+        if rules != reading(None, None, None):
+            remedy = "Leave out --duplicates, --unseen and --columns"
+            raise InputError("a run says how its stream is read", remedy=remedy)
         source = of_run(run, stream, data_dir)
         return source, source.question(wanted)
     if stream is None:
@@ -174,7 +177,7 @@ def _source(
             "neither a run nor a stream was named",
             remedy="Write `meor audit RUN`, or `meor audit --stream S` with the embeddings' files",
         )
-    opened = open_stream(stream, data_dir=data_dir, duplicates=duplicates)
+    opened = open_stream(stream, data_dir=data_dir, **rules)
     question = question_of(wanted, opened)
     return given(opened, files, max(question.updates)), question
 
@@ -241,9 +244,7 @@ def _conclude(run: Path | None, out: Path | None, disagreements: list[str] | Non
         first = "; ".join(disagreements[:5])
         raise RunError(f"{run}: what is stored does not follow from the stored models ({first}).")
     if disagreements is None:
-        remarks.print(
-            "not compared with what the run stored: other options, or scores changed after training"
-        )
+        remarks.print("not compared with what the run stored: other options, or scores changed since then")
     else:
         what = "ranks, as far as it is," if state else "ranks and endpoints"
         remarks.print(f"the run's stored {what} follow from its stored models, to the bit")

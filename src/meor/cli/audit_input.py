@@ -112,7 +112,7 @@ def of_run(run: Path, stream_name: str | None, data_dir: Path | None) -> Source:
     view = RunView.open(run)
     config = view.config
     place = data_dir or recorded_place(config.data_dir)
-    stream = open_stream(stream_name or config.stream, data_dir=place, duplicates=config.duplicates)
+    stream = open_stream(stream_name or config.stream, data_dir=place, **config.reading)
     if view.manifest["stream_hash"] != stream.content_hash():
         raise RunError(
             f"the stream {stream.name} is not the one that {run} was made from: labels or facts differ. "

@@ -1,4 +1,4 @@
-"""`meor data`: list, describe, fetch, check and cut streams."""
+"""`meor data`: list, describe, fetch, check, clean and cut streams."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from meor.cli import new_verb
-from meor.cli.options import ReadingMemory
+from meor.cli.options import Columns, DuplicatesRule, ReadingMemory, UnseenRule
 from meor.escape import terminal
+from meor.stream.rules import Duplicates, Unseen, reading
 
 if TYPE_CHECKING:
     from meor.stream.snapshot import Stream
 
-app = new_verb("List, describe, fetch, check and cut streams.")
+app = new_verb("List, describe, fetch, check, clean and cut streams.")
 
 DataDir = Annotated[
     Path | None,
@@ -56,7 +57,9 @@ def info(
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
     data_dir: DataDir = None,
-    duplicates: Annotated[str, typer.Option(help="A fact that stands twice: error, or drop.")] = "error",
+    duplicates: DuplicatesRule = None,
+    unseen: UnseenRule = None,
+    columns: Columns = None,
     memory: ReadingMemory = "1GiB",
 ) -> None:
     """What a stream holds, snapshot by snapshot.
@@ -64,9 +67,8 @@ def info(
     Entities and relations are cumulative; facts (train + valid + test) are those introduced at the snapshot.
     """
     from meor.stream.registry import find_entry, open_stream
-    from meor.stream.validation import duplicate_rule
 
-    stream = open_stream(name, data_dir=data_dir, duplicates=duplicate_rule(duplicates))
+    stream = open_stream(name, data_dir=data_dir, report=_remark, **reading(duplicates, unseen, columns))
     snapshots = describe(stream)
     if as_json:
         print(json.dumps({"name": stream.name, "snapshots": snapshots}, indent=2))
@@ -113,17 +115,53 @@ def fetch(
 
 
 @app.command()
-def check(name: StreamName, data_dir: DataDir = None, memory: ReadingMemory = "1GiB") -> None:
+def check(
+    name: StreamName,
+    data_dir: DataDir = None,
+    duplicates: DuplicatesRule = None,
+    unseen: UnseenRule = None,
+    columns: Columns = None,
+    memory: ReadingMemory = "1GiB",
+) -> None:
     """Is a stream whole? Compares registered files with their SHA-256, then loads and validates it."""
     from meor.stream.registry import find_entry, folder_of, open_stream
 
-    stream = open_stream(name, data_dir=data_dir)
-    facts = sum(len(snapshot) for snapshot in stream.snapshots)
+    stream = open_stream(name, data_dir=data_dir, report=_remark, **reading(duplicates, unseen, columns))
     entry = find_entry(name)
     if entry is not None:
         folder = folder_of(entry, data_dir)
         print(f"{terminal(folder)}: all {len(entry.files)} files have their published SHA-256")
-    print(f"{terminal(stream.name)} is sound: {len(stream.snapshots)} snapshots, {facts:,} facts")
+    print(f"{terminal(stream.name)} is sound: {_size(stream)}")
+
+
+@app.command()
+def clean(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A stream: a folder, or one file.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The clean stream; must not exist yet.")],
+    duplicates: Annotated[Duplicates, typer.Option(help="Facts that stand twice.")] = "drop",
+    unseen: Annotated[
+        Unseen, typer.Option(help="Valid and test facts about what no train fact has named by then.")
+    ] = "move",
+    columns: Columns = None,
+    memory: ReadingMemory = "1GiB",
+) -> None:
+    """Write a stream without its faults, and say what was changed.
+
+    Of facts that stand twice the first is kept. A valid or test fact must not name an entity or relation that
+    no train fact has named by its snapshot: such a fact is moved to train, or dropped with --unseen drop.
+    """
+    from meor.stream.files import clean_stream
+
+    stream, changes = clean_stream(source, out, **reading(duplicates, unseen, columns), report=_remark)
+    for change in changes:
+        print(terminal(f"{change.done}:"))
+        for example in change.examples:
+            print(f"  {terminal(example)}")
+        if change.count > len(change.examples):
+            print(f"  and {change.count - len(change.examples):,} more")
+    if not changes:
+        print("nothing to change")
+    print(f"{terminal(out)}: {_size(stream)}")
 
 
 @app.command()
@@ -138,6 +176,7 @@ def grow(
         GrowBy, typer.Option(help="Who comes first: anyone, the best-connected, or the earliest dated.")
     ] = GrowBy.RANDOM,
     seed: Annotated[int, typer.Option(help="Another seed cuts another stream.")] = 0,
+    columns: Columns = None,
     memory: ReadingMemory = "1GiB",
 ) -> None:
     """Cut a static or dated graph into a growth stream.
@@ -146,10 +185,14 @@ def grow(
     """
     from meor.stream.growth import grow_file
 
-    stream = grow_file(facts, out, snapshots, by.value, seed, report=_remark)
+    stream = grow_file(facts, out, snapshots, by.value, seed, columns=columns, report=_remark)
     sizes = ", ".join(f"{len(snapshot):,}" for snapshot in stream.snapshots)
     counts = f"{len(stream.snapshots)} snapshots of {sizes} facts, {len(stream.entities):,} entities"
     print(f"{terminal(out)}: {counts}")
+
+
+def _size(stream: Stream) -> str:
+    return f"{len(stream.snapshots)} snapshots, {sum(map(len, stream.snapshots)):,} facts"
 
 
 def describe(stream: Stream) -> list[dict[str, int]]:

@@ -10,6 +10,7 @@ import typer
 
 from meor.heap import parse_bytes
 from meor.storage.parquet import byte_budget
+from meor.stream.rules import Duplicates, Unseen
 
 
 def listed(names: Iterable[str]) -> str:
@@ -41,4 +42,21 @@ Cache = Annotated[
 Seconds = Annotated[float, typer.Option(min=0, help="Seconds between checkpoints; 0: after every step.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the endpoints as JSON.")]
+DuplicatesRule = Annotated[
+    Duplicates | None, typer.Option(help="A fact that stands twice: error, or drop the later one. [error]")
+]
+UnseenRule = Annotated[
+    Unseen | None,
+    typer.Option(
+        help="A valid or test fact about an entity or relation that no train fact has named by then: error, "
+        "drop, or move it to train. [error]"
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        metavar="h=COL,r=COL,t=COL",
+        help="The columns of a single file, where it names them in its own way; also date, snapshot, split.",
+    ),
+]
 DataDir = Annotated[Path | None, typer.Option(help="Folder that holds registered streams.")]

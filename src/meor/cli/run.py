@@ -14,7 +14,19 @@ from rich.text import Text
 
 from meor.backbone import BACKBONES
 from meor.cli import new_verb
-from meor.cli.options import AsJson, Cache, DataDir, Memory, Quiet, Seconds, Threads, listed
+from meor.cli.options import (
+    AsJson,
+    Cache,
+    Columns,
+    DataDir,
+    DuplicatesRule,
+    Memory,
+    Quiet,
+    Seconds,
+    Threads,
+    UnseenRule,
+    listed,
+)
 from meor.cli.progress import watcher
 from meor.errors import ConfigError
 from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
@@ -80,6 +92,9 @@ def command(
     quiet: Quiet = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
+    duplicates: DuplicatesRule = None,
+    unseen: UnseenRule = None,
+    columns: Columns = None,
 ) -> None:
     """Train a base, refine it through every update and evaluate.
 
@@ -107,6 +122,9 @@ def command(
         "seed": seed,
         "data_dir": None if data_dir is None else str(data_dir.absolute()),
         "base_model": base_files(base, base_relation, base_vocabulary, base_layout),
+        "duplicates": duplicates,
+        "unseen": unseen,
+        "columns": columns,
     }
     if base is not None and is_pykeen(base) and backbone is None and config is None:
         flags["backbone"] = read_pykeen(base).backbone

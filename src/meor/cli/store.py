@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from meor.cli import new_verb
-from meor.cli.options import DataDir, Memory, Quiet, Threads
+from meor.cli.options import Columns, DataDir, DuplicatesRule, Memory, Quiet, Threads, UnseenRule
 from meor.cli.progress import watcher
 from meor.cli.run import resources
 from meor.errors import ConfigError
@@ -23,7 +23,6 @@ from meor.store.folder import Store, check_free, create
 from meor.store.settings import GateSettings
 from meor.store.version import Content
 from meor.stream.registry import open_stream
-from meor.stream.validation import duplicate_rule
 
 app = new_verb("Make a store of versions, and check every byte of one.")
 
@@ -46,7 +45,9 @@ def create_store(
     budget: Annotated[float | None, typer.Option(help="D_MCI at most. [.01]")] = None,
     floor: Annotated[float | None, typer.Option(help="A_TN at least. [0]")] = None,
     sample: Annotated[int | None, typer.Option(help="Known facts judged. [2000]")] = None,
-    duplicates: Annotated[str, typer.Option(help="Of a file of facts: error or drop.")] = "error",
+    duplicates: DuplicatesRule = None,
+    unseen: UnseenRule = None,
+    columns: Columns = None,
     data_dir: DataDir = None,
     threads: Threads = None,
     memory: Memory = "1GiB",
@@ -67,21 +68,21 @@ def create_store(
     use_threads(used.threads)
     gate = GateSettings().changed(budget=budget, floor=floor, sample=sample)
     console = Console(stderr=True)
-    flags: dict[str, Any] = {"backbone": backbone, "method": method}
+    reading = {"duplicates": duplicates, "unseen": unseen, "columns": columns}
+    flags: dict[str, Any] = {"backbone": backbone, "method": method, **reading}
     with watcher(console, quiet=quiet) as shown:
         content: Content
         if stream is not None:
             settings = Config.gather(config, flags=flags, sets=sets or ())
-            of = open_stream(stream, data_dir=data_dir)
+            of = open_stream(stream, data_dir=data_dir, **settings.reading)
             content = content_of_embeddings(of, settings, gate, source, relation, vocabulary)
         elif is_run(source):
-            if sets or config or backbone or method:
+            if sets or config or any(flags.values()):
                 raise ConfigError("a run has its settings", remedy="Leave out --set and the other settings")
             content = content_of_run(source, gate, update=update, data_dir=data_dir)
         else:
             settings = Config.gather(config, flags=flags, sets=sets or ())
-            rule = duplicate_rule(duplicates)
-            content = content_of_facts(source, settings, gate, duplicates=rule, watcher=shown)
+            content = content_of_facts(source, settings, gate, watcher=shown)
     name = create(store, content, source=source.name)
     if not quiet:
         entities, facts = len(content.stream.entities), len(content.stream.prefix(10**9))

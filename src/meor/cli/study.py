@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from dataclasses import replace
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from meor.cli import new_verb
-from meor.cli.options import DataDir, Memory
+from meor.cli.options import Columns, DataDir, DuplicatesRule, Memory, UnseenRule
 from meor.cli.progress import Bar, Countdown, Plain, Quiet, duration
 from meor.cli.run import stream_setting
 from meor.errors import StudyError
@@ -72,6 +73,9 @@ def command(
     cache: Annotated[Path | None, typer.Option(help="Where base models are shared.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between checkpoints.")] = 30.0,
     data_dir: DataDir = None,
+    duplicates: DuplicatesRule = None,
+    unseen: UnseenRule = None,
+    columns: Columns = None,
     holm: Annotated[bool, typer.Option("--holm", help="Add p-values of ΔH_cur adjusted by Holm.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no tables.")] = False,
 ) -> None:
@@ -104,7 +108,9 @@ def command(
         "methods": method,
         "tables": tables,
     }
-    plan = Study.load(study, changes=changes, sets=sets or ())
+    rules = {"duplicates": duplicates, "unseen": unseen, "columns": columns}
+    told = [f"{name}={json.dumps(rule)}" for name, rule in rules.items() if rule is not None]
+    plan = Study.load(study, changes=changes, sets=[*told, *(sets or ())])
     target = out or Path("results") / plan.study
     means = Means(
         runs=runs,

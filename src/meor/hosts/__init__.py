@@ -12,5 +12,6 @@ from meor.training.host import Host, HostSettings
 HOSTS: dict[str, type[Host]] = {
     host.name: host for host in (Replay, FineTune, EWC, EMR, LKGE, IncDE, FastKGE)
 }
+"""Continual learners by name; a run's setting `host` is one of them."""
 
 __all__ = ["HOSTS", "Host", "HostSettings", "Replay"]

@@ -30,6 +30,7 @@ class Variant:
 
 
 MEOR = Variant(aggregate="smooth", reference="matched", assignment="own", centered=True)
+"""The paper's penalty; its controls differ from it in one field each."""
 MMR = replace(MEOR, aggregate="max")
 UOR = replace(MEOR, reference="role")
 SHUFFLED = replace(MEOR, assignment="shuffled")

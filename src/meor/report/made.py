@@ -13,7 +13,7 @@ from meor.methods.coefficient import ENOUGH
 from meor.report.page import Block, Commands, Prose, Section
 from meor.report.study_data import Balanced, StudyData
 from meor.report.words import listed, method_name, number, stream_name, without_places
-from meor.run.config import PLACES, Config
+from meor.run.config import PLACES, READING, Config
 from meor.run.layout import versions
 from meor.run.view import RunView
 from meor.stream.occurrence import sample_note
@@ -50,7 +50,7 @@ def command(config: Config) -> str:
     """The command line of a run, without this machine's paths: only what differs from the defaults."""
     words = ["meor", "run", "--stream", stream_name(config.stream)]
     default = Config.resolve({"preset": config.preset})
-    flags = ("backbone", "host", "method", "preset", "seed")
+    flags = (*READING, "backbone", "host", "method", "preset", "seed")
     for flag in flags:
         value = getattr(config, flag)
         if value != getattr(default, flag):

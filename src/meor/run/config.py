@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
@@ -41,12 +42,15 @@ from meor.run.settings import (
     Weight,
 )
 from meor.storage.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
+from meor.stream.header import checked_columns
+from meor.stream.rules import Duplicates, Reading, Unseen
 
 SHOWN = 200
 """Letters of a `--set` that an error repeats."""
 
-PLACES = ("stream", "data_dir", "duplicates", "base_model")
-"""Settings that say where inputs lie; the fingerprint holds the hash of what was found there instead."""
+READING = ("duplicates", "unseen", "columns")
+PLACES = ("stream", "data_dir", *READING, "base_model")
+"""Where inputs lie and how they are read; the fingerprint holds the hash of what was found there instead."""
 
 
 class Config(Section):
@@ -54,7 +58,9 @@ class Config(Section):
 
     stream: str = "world"
     data_dir: str | None = None
-    duplicates: Literal["error", "drop"] = "error"
+    duplicates: Duplicates = "error"
+    unseen: Unseen = "error"
+    columns: Annotated[str | None, AfterValidator(checked_columns)] = None
     backbone: Annotated[str, BeforeValidator(known_backbone)] = "complex"
     host: HostChoice = Field(default="replay", validate_default=True)  # type: ignore[assignment]
     method: Method = NONE
@@ -98,8 +104,11 @@ class Config(Section):
 
     @model_serializer(mode="wrap")
     def _say_only_what_is_asked_for(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Runs without a cap or a dial keep the hash and the bytes they had before there was one.
+        # Runs that do not ask for it keep the hash and the bytes they had before there was such a setting.
         found: dict[str, Any] = dump(self)
+        for name in ("unseen", "columns"):
+            if getattr(self, name) == type(self).model_fields[name].default:
+                found.pop(name, None)
         if not METHODS[self.method].capped:
             found.pop("cap", None)
         if self.dial is None:
@@ -140,6 +149,11 @@ class Config(Section):
             _place(given, key.split("."), value, text)
             lines.pop(key, None)
         return cls.resolve(given, path=path, lines=lines)
+
+    @property
+    def reading(self) -> Reading:
+        """The rules by which everything opens the stream of this run."""
+        return {"duplicates": self.duplicates, "unseen": self.unseen, "columns": self.columns}
 
     def for_selection(self) -> Config:
         """The same run, to choose something by: validation facts alone, and no test fact as filter."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from meor.backbone import BACKBONES, Geometry, Model
-from meor.errors import ConfigError, StreamError
+from meor.errors import ConfigError
 from meor.evaluation.tally import RankingPlan
 from meor.hosts import HOSTS
 from meor.methods import METHODS
@@ -17,13 +17,13 @@ from meor.methods.cap import NormLaw, degrees
 from meor.run.classes import classes_of
 from meor.run.config import Config
 from meor.run.layout import KEPT
+from meor.run.stream_check import check_stream
 from meor.storage.tensors import pack_tensors
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
 from meor.training.draws import draw_buffer
 from meor.training.host import Host, Plan, Update
 from meor.training.initialise import grow
-from meor.typing import Split
 
 
 def host_of(config: Config) -> Host:
@@ -114,19 +114,14 @@ def digest(*parts: bytes) -> str:
 
 def check(config: Config, stream: Stream, memory: int) -> None:
     """Refuse, before anything is written, what would only fail hours later."""
+    check_stream(config, stream)
     last = len(stream.snapshots) - 1
-    if last < 1:
-        raise StreamError(
-            f"{stream.name} has one snapshot and so no update", remedy="Cut it with `meor data grow`"
-        )
     beyond = [update for update in config.evaluation.updates or () if update > last]
     if beyond:
         raise ConfigError(
             f"evaluation.updates names update {beyond[0]}, but {stream.name} ends with update {last}",
             remedy=f"Name updates between 1 and {last}",
         )
-    if any(not len(snapshot.train) for snapshot in stream.snapshots):
-        raise StreamError(f"{stream.name} has a snapshot without training facts", remedy="Leave it out")
     wanted = HOSTS[config.host.name].backbones
     if wanted and config.backbone not in wanted:
         raise ConfigError(
@@ -144,24 +139,6 @@ def check(config: Config, stream: Stream, memory: int) -> None:
             remedy="Leave it out, and dial the finished run with `meor dial`",
         )
     _try_memory(config, stream, memory)
-
-
-def unranked(config: Config, stream: Stream) -> str:
-    """A warning, before hours of training, if a split that is to be ranked has no fact."""
-    facts = {
-        name: sum(len(snapshot.facts([Split(name)])) for snapshot in stream.snapshots)
-        for name in config.evaluation.split
-    }
-    empty = [name for name, count in facts.items() if not count]
-    if not empty:
-        return ""
-    has_valid = any(len(snapshot.valid) for snapshot in stream.snapshots)
-    other = "rank its validation facts with --set evaluation.split=valid, or " if has_valid else ""
-    return (
-        f"{stream.name} has no {' and no '.join(empty)} facts, so nothing will be ranked on "
-        f"{' or '.join(empty)} facts and no endpoint will have a value: {other}set some facts aside, as "
-        "`meor data grow` does"
-    )
 
 
 def _try_memory(config: Config, stream: Stream, memory: int) -> None:

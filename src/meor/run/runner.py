@@ -27,9 +27,9 @@ from meor.run.prepare import (
     host_of,
     longest_rows,
     pack_model,
-    unranked,
     update_of,
 )
+from meor.run.stream_check import unranked
 from meor.run.trainer import Resources, Trainer, Watcher
 from meor.run.view import model_from
 from meor.storage.json_file import to_json
@@ -149,7 +149,7 @@ class Runner:
             model = self.pair.run().model(number)
         else:
             stopping = self.judge.stopping(number)
-            if stopping is None and self.judge.stops:
+            if stopping is None and self.judge.stops and not training.trains_nothing:
                 told = (
                     f"update {number} has no validation facts to stop by, so it makes {UNJUDGED_STEPS} steps"
                 )

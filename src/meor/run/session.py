@@ -56,7 +56,7 @@ def start(
     resources, watcher = resources or Resources(), watcher or Watcher()
     if stream is None:
         place = Path(config.data_dir) if config.data_dir else None
-        stream = open_stream(config.stream, data_dir=place, duplicates=config.duplicates)
+        stream = open_stream(config.stream, data_dir=place, **config.reading)
     check(config, stream, resources.memory)
     told = class_remark(config, stream)
     use_threads(resources.threads)

@@ -93,7 +93,7 @@ class RunView:
     def stream(self, data_dir: Path | None = None) -> Stream:
         """The stream of the run; one that has changed since is refused."""
         place = data_dir or recorded_place(self.config.data_dir)
-        stream = open_stream(self.config.stream, data_dir=place, duplicates=self.config.duplicates)
+        stream = open_stream(self.config.stream, data_dir=place, **self.config.reading)
         if stream.content_hash() != self.manifest["stream_hash"]:
             raise RunError(
                 f"the stream {self.config.stream} is not the one {self.path} was made from: its content has "

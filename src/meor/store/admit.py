@@ -48,6 +48,7 @@ class Request:
     budget: float | None = None
     floor: float | None = None
     sample: int | None = None
+    columns: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ class _Trial:
             content.waiting,
             hold_back=request.hold_back,
             new_relations=request.new_relations,
+            columns=request.columns,
         )
         self.protected: Protected = protected(known, self.gate.sample, request.protect)
         self.stream: Stream = extended(known, self.incoming.facts)

@@ -55,9 +55,10 @@ def read_batch(
     *,
     hold_back: Path | None = None,
     new_relations: bool = False,
+    columns: str | None = None,
 ) -> Incoming:
     """The facts of a file and those that waited. Whatever cannot be admitted is an error with its line."""
-    table = read_facts(path)
+    table = read_facts(path, columns=columns)
     facts, repeated, known = _fresh(table, stream)
     offered = _offer(facts, waiting, stream)
     if not any(facts.values()):

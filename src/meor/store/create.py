@@ -23,13 +23,13 @@ from meor.run.view import RunView
 from meor.store.graph import through
 from meor.store.settings import GateSettings
 from meor.store.version import Content
-from meor.stream.files import form_of, read_facts
-from meor.stream.snapshot import LabelFact, Stream, build_stream
-from meor.stream.validation import Duplicates
+from meor.stream.files import name_of, read_facts, split_up
+from meor.stream.snapshot import Stream
+from meor.stream.validation import assemble
 from meor.training.initialise import base_model
 from meor.training.refine import refine
 from meor.training.training import Training
-from meor.typing import SPLITS, Split
+from meor.typing import Split
 
 
 def content_of_run(
@@ -66,45 +66,20 @@ def check_method(config: Config) -> None:
 
 
 def content_of_facts(
-    path: Path,
-    config: Config,
-    gate: GateSettings,
-    *,
-    duplicates: Duplicates = "error",
-    watcher: Watcher | None = None,
+    path: Path, config: Config, gate: GateSettings, *, watcher: Watcher | None = None
 ) -> Content:
     """A model trained on the facts of one file. Its `split` column, if it has one, says what is held out."""
     check_method(config)
-    table = read_facts(path)
-    splits = table.split or [Split.TRAIN] * len(table.facts)
-    by_split: dict[Split, list[LabelFact]] = {split: [] for split in SPLITS}
-    seen: set[tuple[str, str, str]] = set()
-    for fact, split, number in zip(table.facts, splits, table.numbers, strict=True):
-        if fact in seen and duplicates == "error":
-            raise table.origin.error(
-                "the fact is there already", "Remove it, or give --duplicates drop", number
-            )
-        if fact not in seen:
-            by_split[split].append(fact)
-            seen.add(fact)
-    if not by_split[Split.TRAIN]:
-        raise table.origin.error("the file holds no train fact", "Add facts")
-    stream = build_stream(form_of(path)[0] or "facts", [dict(by_split)])
-    _require_trained(stream, path)
-    model = _trained(config, stream, watcher or Watcher())
+    watcher = watcher or Watcher()
+    table = read_facts(path, columns=config.columns)
+    if not table.facts:
+        raise table.origin.error("the file holds no fact", "Add facts")
+    parts = split_up(table, [0] * len(table.facts))
+    stream, changes = assemble(name_of(path), parts, config.duplicates, config.unseen)
+    for change in changes:
+        watcher.say(str(change))
+    model = _trained(config, stream, watcher)
     return Content(stream, model, model, config, gate, config.coefficient)
-
-
-def _require_trained(stream: Stream, path: Path) -> None:
-    """Whatever is asked about must have been trained."""
-    train = stream.snapshots[0].train
-    for name, known, columns in (("entity", stream.entities, (0, 2)), ("relation", stream.relations, (1,))):
-        trained = np.unique(train[:, columns])
-        if len(trained) < len(known):
-            missing = known.label(int(np.setdiff1d(np.arange(len(known)), trained)[0]))
-            raise StoreError(
-                f"{path}: the {name} {missing!r} has no train fact. Give it one, or leave it out."
-            )
 
 
 def _trained(config: Config, stream: Stream, watcher: Watcher) -> Model:

@@ -1,26 +1,30 @@
-"""One file with named columns: TSV, CSV, or what `formats` reads from Parquet.
+"""One file of facts: TSV, CSV, or what `formats` reads from Parquet.
 
-Columns are found by name, in any order and case: `head`, `relation`, `tail`, then `snapshot` (0, 1, 2, ...)
-or `date`, and where there is one `split` (train, valid, test). Further columns are ignored. Dates become
-numbers that sort by time.
+Columns are found by name, in any order and case (see `header`): head, relation and tail, then a snapshot
+(0, 1, 2, ...) or a date, and where there is one a split (train, valid, test). Further columns are ignored. A
+tab file needs no header: its columns are then head, relation, tail and, if there are four, the date. Dates
+become numbers that sort by time.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
 
+from meor.escape import shell
+from meor.stream.header import FACT, columns_of, is_header
 from meor.stream.snapshot import LabelFact
-from meor.stream.source import LabelPool, NumberedRow, Origin, check_fact, shown, tab_rows, text_lines
+from meor.stream.source import LabelPool, NumberedRow, Origin, Report, check_fact, shown, tab_rows, text_lines
 from meor.typing import Split
 
-COLUMNS = ("head", "relation", "tail", "snapshot", "date", "split")
 _LARGEST_SNAPSHOT_DIGITS = 9
+_LONGEST_NAME = 40  # of a column
+_DELIMITERS = ",;\t"
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _ISO = re.compile(
@@ -30,6 +34,8 @@ _ISO = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXPECTED = "Write whole numbers (years, days, seconds) or ISO 8601: 2024-05, 2024-05-31, 2024-05-31T12:00:00"
+
+_FOURTH = f"The fourth column of a file without a header is the date. {_EXPECTED}; or add a header"
 
 
 @dataclass(slots=True)
@@ -44,21 +50,18 @@ class FactTable:
     split: list[Split] = field(default_factory=list)
 
 
-def text_table(path: Path, pool: LabelPool, *, comma: bool) -> FactTable:
-    """A TSV (no quoting: a tab always ends a cell) or CSV (quoting as in RFC 4180) with a header line."""
+def comma_table(path: Path, pool: LabelPool, named: Mapping[str, str]) -> FactTable:
+    """A CSV with a header line, quoted as in RFC 4180; commas, semicolons or tabs part its columns."""
     origin = Origin(path)
-    rows = _csv_rows(path) if comma else tab_rows(path)
+    rows = _csv_rows(path, named)
     header = next(rows, None)
     if header is None:
         raise origin.error("the file is empty", "Give it a header line and facts")
-    return fill(origin, header[1], rows, pool)
+    return fill(origin, columns_of(origin, header[1], named), len(header[1]), rows, pool)
 
 
-def bare_facts(path: Path, pool: LabelPool, *, dated: bool) -> FactTable:
-    """A tab file of a graph that is not yet a stream: it may have a header, but needs none.
-
-    Without one the columns are head, relation, tail, and the date where `dated`.
-    """
+def tab_table(path: Path, pool: LabelPool, named: Mapping[str, str], report: Report) -> FactTable:
+    """A tab file, with a header or without; there is no quoting, since a tab always ends a cell."""
     origin = Origin(path)
     rows = tab_rows(path)
     first = next(rows, None)
@@ -66,22 +69,49 @@ def bare_facts(path: Path, pool: LabelPool, *, dated: bool) -> FactTable:
         raise origin.error(
             "the file is empty", "Give it facts: head, relation and tail with a tab between them"
         )
-    if set(COLUMNS[:3]) <= {cell.strip().lower() for cell in first[1]}:
-        return fill(origin, first[1], rows, pool)
-    names = COLUMNS[:3] + (("date",) if dated else ())
-    return fill(origin, names, chain([first], rows), pool)
+    number, cells = first
+    if named or is_header(cells, named):
+        return fill(origin, columns_of(origin, cells, named), len(cells), rows, pool)
+    if len(cells) not in (3, 4):
+        problem = f"{len(cells)} column{'s' * (len(cells) != 1)} where 3 are needed, and no header"
+        raise origin.error(problem, _bare(cells), number)
+    places = {role: index for index, role in enumerate((*FACT, "date")[: len(cells)])}
+    table = fill(origin, places, len(cells), chain([first], rows), pool, expected=_FOURTH)
+    _remark_on_a_lone_first_line(table, report)
+    return table
 
 
-def fill(origin: Origin, header: Sequence[str], rows: Iterable[NumberedRow], pool: LabelPool) -> FactTable:
-    """Read every row by the names in the header; the first row that does not fit is an error."""
-    at = columns_of(origin, header)
+def _bare(cells: Sequence[str]) -> str:
+    if len(cells) == 1 and any(cells[0].count(mark) >= 2 for mark in ",;"):
+        return "It looks like CSV: end its name in .csv"
+    return "Write head, relation and tail with a tab between them, or name the columns in the first line"
+
+
+def _remark_on_a_lone_first_line(table: FactTable, report: Report) -> None:
+    """A header with names that we do not know would pass for a fact about `from` and `to`."""
+    first, *others = table.facts
+    if others and max(map(len, first)) < _LONGEST_NAME and all(map({*first}.isdisjoint, others)):
+        names = shell(["--columns", "h={},r={},t={}".format(*first)])
+        report(f"{table.origin.place(1)} shares no name with another line; if it is a header, give {names}")
+
+
+def fill(
+    origin: Origin,
+    at: Mapping[str, int],
+    width: int,
+    rows: Iterable[NumberedRow],
+    pool: LabelPool,
+    *,
+    expected: str = _EXPECTED,
+) -> FactTable:
+    """Read every row, each role at its place; the first row that does not fit is an error."""
     table = FactTable(origin)
-    dates = _DateColumn(origin)
+    dates = _DateColumn(origin, expected)
     head, relation, tail = at["head"], at["relation"], at["tail"]
     snapshot, date, split = at.get("snapshot"), at.get("date"), at.get("split")
     for number, cells in rows:
-        if len(cells) != len(header):
-            problem = f"{len(cells)} column{'s' * (len(cells) != 1)} where {len(header)} are needed"
+        if len(cells) != width:
+            problem = f"{len(cells)} column{'s' * (len(cells) != 1)} where {width} are needed"
             raise origin.error(problem, "Give every row the columns of the first", number)
         labels = [cells[head], cells[relation], cells[tail]]
         check_fact(labels, origin, number)
@@ -94,21 +124,6 @@ def fill(origin: Origin, header: Sequence[str], rows: Iterable[NumberedRow], poo
         if split is not None:
             table.split.append(_split(cells[split], origin, number))
     return table
-
-
-def columns_of(origin: Origin, header: Sequence[str]) -> dict[str, int]:
-    """The position of each known column in a header."""
-    names = [name.strip().lower() for name in header]
-    for wanted in COLUMNS:
-        if names.count(wanted) > 1:
-            raise origin.error(f"two columns are called {wanted}", "Remove or rename one")
-    at = {name: names.index(name) for name in COLUMNS if name in names}
-    for needed in COLUMNS[:3]:
-        if needed not in at:
-            found = ", ".join(map(shown, names[:8]))
-            remedy = "The first row must name the columns: head, relation, tail and snapshot or date"
-            raise origin.error(f"no column is called {needed} (found {found})", remedy)
-    return at
 
 
 def _snapshot(cell: str, origin: Origin, number: int) -> int:
@@ -125,9 +140,13 @@ def _split(cell: str, origin: Origin, number: int) -> Split:
         raise origin.error(f"{shown(cell)} is not a split", "Write train, valid or test", number) from None
 
 
-def _csv_rows(path: Path) -> Iterator[NumberedRow]:
+def _csv_rows(path: Path, named: Mapping[str, str]) -> Iterator[NumberedRow]:
     origin = Origin(path)
-    reader = csv.reader((f"{line}\n" for line in text_lines(path)), strict=True)
+    lines = text_lines(path)
+    first = next(lines, "")
+    reader = csv.reader(
+        (f"{line}\n" for line in chain([first], lines)), strict=True, delimiter=_delimiter(first, named)
+    )
     while True:
         try:
             cells = next(reader, None)
@@ -144,13 +163,27 @@ def _csv_rows(path: Path) -> Iterator[NumberedRow]:
         yield reader.line_num, cells
 
 
+def _delimiter(header: str, named: Mapping[str, str]) -> str:
+    """The mark by which the header names the columns; else the one that makes most of them."""
+
+    def columns(mark: str) -> tuple[bool, int]:
+        try:
+            cells = next(csv.reader([header], delimiter=mark), [])
+        except csv.Error:  # said when the line is read
+            return False, 0
+        return is_header(cells, named), len(cells)
+
+    return max(_DELIMITERS, key=columns)
+
+
 class _DateColumn:
     """The dates of one file: all of one form, since 2024-05 is neither before nor after 2024-05-31."""
 
-    __slots__ = ("_form", "_known", "_origin")
+    __slots__ = ("_expected", "_form", "_known", "_origin")
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, expected: str) -> None:
         self._origin = origin
+        self._expected = expected
         self._form: str | None = None
         self._known: dict[str, int] = {}
 
@@ -161,7 +194,7 @@ class _DateColumn:
             return known
         parsed = _parse(cell.strip())
         if parsed is None:
-            raise self._origin.error(f"{shown(cell)} is not a date", _EXPECTED, number)
+            raise self._origin.error(f"{shown(cell)} is not a date", self._expected, number)
         form, key = parsed
         if self._form not in (None, form):
             problem = f"{shown(cell)} is a {form}, the dates before it are each a {self._form}"

@@ -3,8 +3,8 @@
 - A folder: `<snapshot 0, 1, ...>/{train,valid,test}.txt` (or .tsv, .nt, .ttl), one fact per line as head TAB
   relation TAB tail. Valid and test may be missing; other files and folders are ignored. Streams are written
   in this form.
-- One .tsv/.txt, .csv or .parquet with named columns (see `columns`). Each distinct date is a snapshot, in
-  order of time; without a `split` column every fact is train.
+- One .tsv/.txt, .csv or .parquet with a column of snapshots or dates (see `columns`). Each distinct date is a
+  snapshot, in order of time; without a column `split` every fact is train.
 - One .nt or .ttl file: a stream of a single snapshot.
 
 All but Parquet may be gzip-compressed (.gz). Text is UTF-8, with or without a byte order mark, with LF or
@@ -15,23 +15,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import get_args
 
-from meor.errors import StreamError
+from meor.errors import ConfigError, StreamError
+from meor.escape import shell
 from meor.storage.disk import Disk, fill_folder, publish, staging
-from meor.stream.columns import FactTable, bare_facts, text_table
-from meor.stream.formats import Literals, parquet_table, rdf_facts
+from meor.stream.cleaning import Change
+from meor.stream.columns import FactTable, comma_table, tab_table
+from meor.stream.folder import folder_parts, is_folder
+from meor.stream.formats import COMMA, PARQUET, RDF, TAB, Literals, form_of, parquet_table, rdf_facts
+from meor.stream.header import named_columns
+from meor.stream.rules import Duplicates, Unseen, check_choice
 from meor.stream.snapshot import Stream
-from meor.stream.source import LabelPool, Origin, Part, Report, check_regular, shown, tab_facts, warn
-from meor.stream.validation import Duplicates, assemble, check_choice, check_numbers
+from meor.stream.source import LabelPool, Part, Report, check_regular, shown, warn
+from meor.stream.validation import assemble, check_numbers
 from meor.typing import SPLITS, Facts, Split
 
-_TAB, _COMMA, _PARQUET, _RDF = (".tsv", ".txt"), (".csv",), (".parquet", ".pq"), (".nt", ".ttl")
-_IN_FOLDER = tuple(f"{form}{packed}" for form in (*_TAB, *_RDF) for packed in ("", ".gz"))
-_SNAPSHOT_NAME = re.compile(r"[+-]?[0-9]+", re.ASCII)
 # What a line of the layout cannot carry, and halves of characters, which UTF-8 has no bytes for.
 _UNWRITABLE = re.compile("[\0\t\n\r\ufeff\ud800-\udfff]")
 
@@ -41,36 +43,77 @@ def read_stream(
     *,
     name: str | None = None,
     duplicates: Duplicates = "error",
+    unseen: Unseen = "error",
+    columns: str | None = None,
     literals: Literals = "skip",
     report: Report | None = None,
 ) -> Stream:
     """The stream at a path.
 
-    `duplicates="drop"` keeps the first of equal facts, in admission order; `literals="error"` refuses RDF
-    statements that do not hold two named entities. `report` gets one sentence about whatever is dropped or
-    skipped (by default it goes to the log `meor.stream`).
+    `duplicates="drop"` keeps the first of equal facts, in admission order. `unseen` says what becomes of a
+    valid or test fact about an entity or relation that no train fact has named by then: `drop`, or `move` to
+    the train facts of its snapshot. `columns` names those of a single file: `h=COL,r=COL,t=COL,date=COL`.
+    `literals="error"` refuses RDF statements that do not hold two named entities. `report` gets one sentence
+    about whatever is dropped, moved or skipped (by default it goes to the log `meor.stream`).
     """
-    path = Path(path)
+    tell = report or warn
+    parts = stream_parts(path, columns=columns, literals=literals, report=tell)
+    stream, changes = assemble(name or name_of(path), parts, duplicates, unseen, Path(path))
+    for change in changes:
+        tell(str(change))
+    return stream
+
+
+def clean_stream(
+    path: Path | str,
+    out: Path | str,
+    *,
+    duplicates: Duplicates = "drop",
+    unseen: Unseen = "move",
+    columns: str | None = None,
+    report: Report = warn,
+) -> tuple[Stream, list[Change]]:
+    """Read a stream by these rules and write it to the new folder `out`; the stream, and what was changed."""
+    check_target(Path(out))
+    parts = stream_parts(path, columns=columns, report=report)
+    stream, changes = assemble(name_of(path), parts, duplicates, unseen, Path(path))
+    write_stream(stream, out)
+    return stream, changes
+
+
+def name_of(path: Path | str) -> str:
+    """What a stream is called unless somebody names it."""
+    return form_of(Path(path))[0] or str(path)
+
+
+def stream_parts(
+    path: Path | str, *, columns: str | None = None, literals: Literals = "skip", report: Report = warn
+) -> list[Part]:
+    """The facts at a path, by snapshot and split, unchecked but for their form."""
+    path, pool, named = Path(path), LabelPool(), named_columns(columns)
     check_choice("literals", literals, get_args(Literals))
-    tell, pool = report or warn, LabelPool()
-    if _is_folder(path):
-        parts = list(_folder_parts(path, pool, literals, tell))
-    else:
-        parts = _file_parts(path, pool, literals, tell)
-    return assemble(name or form_of(path)[0] or str(path), parts, duplicates, tell)
+    if not is_folder(path):
+        return _file_parts(path, pool, named, literals, report)
+    if named:
+        raise ConfigError(
+            f"--columns belongs to a single file, and {path} is a folder", remedy="Leave it out"
+        )
+    return list(folder_parts(path, pool, literals, report))
 
 
 def read_facts(
-    path: Path | str, *, dated: bool = False, literals: Literals = "skip", report: Report | None = None
+    path: Path | str,
+    *,
+    dated: bool = False,
+    columns: str | None = None,
+    literals: Literals = "skip",
+    report: Report | None = None,
 ) -> FactTable:
     """The facts of one file that need not be a stream: a static graph, or one with a date column."""
-    path, pool = Path(path), LabelPool()
-    if form_of(path)[1] in _TAB:
-        table = bare_facts(path, pool, dated=dated)
-    else:
-        table = _table(path, pool, literals, report or warn)
+    table = _table(Path(path), LabelPool(), named_columns(columns), literals, report or warn)
     if dated and len(table.date) != len(table.facts):
-        raise table.origin.error("no column is called date", "Name the column of dates `date`")
+        remedy = "Call the column of dates date, timestamp or time, or name it: --columns date=COL"
+        raise table.origin.error("no column holds dates", remedy)
     return table
 
 
@@ -104,46 +147,39 @@ def check_target(folder: Path) -> None:
         raise StreamError("already exists", remedy="Remove it or choose another folder", path=folder)
 
 
-def form_of(path: Path) -> tuple[str, str]:
-    """The name without its endings, and the lower-case ending that says the format (.gz apart)."""
-    plain = path.name[:-3] if path.name.lower().endswith(".gz") else path.name
-    stem, form = os.path.splitext(plain)
-    return stem, form.lower()
-
-
 def _lines(stream: Stream, facts: Facts) -> str:
     entity, relation = stream.entities.labels, stream.relations.labels
     return "".join(f"{entity[head]}\t{relation[of]}\t{entity[tail]}\n" for head, of, tail in facts.tolist())
 
 
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False  # the error comes when it is opened as a file
-
-
-def _file_parts(path: Path, pool: LabelPool, literals: Literals, report: Report) -> list[Part]:
-    table = _table(path, pool, literals, report)
+def _file_parts(
+    path: Path, pool: LabelPool, named: Mapping[str, str], literals: Literals, report: Report
+) -> list[Part]:
+    table = _table(path, pool, named, literals, report)
     origin = table.origin
-    if form_of(path)[1] in _RDF:
+    if form_of(path)[1] in RDF:
         return [Part(0, Split.TRAIN, origin, table.facts, table.numbers)]
     if table.snapshot and table.date:
-        raise origin.error("both a snapshot and a date column", "Remove or rename one")
+        raise origin.error(
+            "both a snapshot and a date column", "Say which counts: --columns snapshot=COL, or date=COL"
+        )
     if not table.facts:
         raise origin.error("the file holds no fact", "Add facts")
     if not table.snapshot and not table.date:
-        remedy = "Add one, or cut the graph into a stream with `meor data grow`"
-        raise origin.error("no column is called snapshot or date", remedy)
+        grow = shell(["meor", "data", "grow", str(path), "OUT"])
+        raise origin.error(
+            "no column says when a fact came (snapshot, date, timestamp or time)",
+            f"Cut the graph into a stream with `{grow}`, or name the column: --columns date=COL",
+        )
     when = table.snapshot
     if table.date:
         rank = {date: index for index, date in enumerate(sorted(set(table.date)))}
         when = [rank[date] for date in table.date]
     check_numbers(when, origin)
-    return _split_up(table, when)
+    return split_up(table, when)
 
 
-def _split_up(table: FactTable, when: Sequence[int]) -> list[Part]:
+def split_up(table: FactTable, when: Sequence[int]) -> list[Part]:
     """Train, valid and test of every snapshot, in file order."""
     cells = [(snapshot, split) for snapshot in range(max(when) + 1) for split in SPLITS]
     rows: dict[tuple[int, Split], list[int]] = {cell: [] for cell in cells}
@@ -156,70 +192,20 @@ def _split_up(table: FactTable, when: Sequence[int]) -> list[Part]:
     ]
 
 
-def _table(path: Path, pool: LabelPool, literals: Literals, report: Report) -> FactTable:
+def _table(
+    path: Path, pool: LabelPool, named: Mapping[str, str], literals: Literals, report: Report
+) -> FactTable:
     _, form = form_of(path)
-    if form in _RDF:
+    if form in RDF:
+        if named:
+            raise ConfigError(f"--columns does not go with RDF, and {path} is RDF", remedy="Leave it out")
         return rdf_facts(path, pool, turtle=form == ".ttl", literals=literals, report=report)
-    if form in _TAB or form in _COMMA:
-        return text_table(path, pool, comma=form in _COMMA)
-    if form in _PARQUET and path.suffix.lower() != ".gz":
-        return parquet_table(path, pool)
+    if form in TAB:
+        return tab_table(path, pool, named, report)
+    if form in COMMA:
+        return comma_table(path, pool, named)
+    if form in PARQUET and path.suffix.lower() != ".gz":
+        return parquet_table(path, pool, named)
     check_regular(path)
     remedy = "Use a folder of snapshots, or .tsv, .txt, .csv, .nt, .ttl (also with .gz), or .parquet"
     raise StreamError(f"unknown format {path.suffix!r}", remedy=remedy, path=path)
-
-
-def _folder_parts(path: Path, pool: LabelPool, literals: Literals, report: Report) -> Iterator[Part]:
-    for snapshot, folder in enumerate(_snapshot_folders(path)):
-        for split, file in _split_files(folder).items():
-            if form_of(file)[1] in _RDF:
-                table = _table(file, pool, literals, report)
-                yield Part(snapshot, split, table.origin, table.facts, table.numbers)
-            else:
-                facts = tab_facts(file, pool)
-                yield Part(snapshot, split, Origin(file), facts, range(1, len(facts) + 1))
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError as error:
-        problem = f"the folder cannot be read ({error.strerror})"
-        raise StreamError(problem, remedy="Check its permissions", path=folder) from None
-
-
-def _snapshot_folders(path: Path) -> list[Path]:
-    found: dict[int, Path] = {}
-    for entry in _entries(path):
-        if not _SNAPSHOT_NAME.fullmatch(entry.name):
-            continue
-        number = int(entry.name)
-        if entry.name != str(abs(number)):
-            remedy = "Name snapshot folders 0, 1, 2, ..."
-            raise StreamError(f"{entry.name!r} is not a snapshot number", remedy=remedy, path=entry)
-        if not _is_folder(entry):
-            remedy = "A snapshot is a folder with train.txt, valid.txt and test.txt"
-            raise StreamError("is a file where a snapshot folder is needed", remedy=remedy, path=entry)
-        found[number] = entry
-    if not found:
-        remedy = (
-            "A stream is a folder of snapshot folders 0, 1, 2, ... with train.txt, valid.txt and test.txt"
-        )
-        raise StreamError("holds no snapshot folder", remedy=remedy, path=path)
-    check_numbers(found, Origin(path))
-    return [found[number] for number in range(len(found))]
-
-
-def _split_files(folder: Path) -> dict[Split, Path]:
-    names = {entry.name.lower(): entry for entry in _entries(folder)}
-    chosen: dict[Split, Path] = {}
-    for split in SPLITS:
-        files = [names[f"{split}{form}"] for form in _IN_FOLDER if f"{split}{form}" in names]
-        if len(files) > 1:
-            both = " and ".join(file.name for file in files[:2])
-            raise StreamError(f"both {both} hold {split} facts", remedy="Keep one of them", path=folder)
-        if files:
-            chosen[split] = files[0]
-    if Split.TRAIN not in chosen:
-        raise StreamError("no train.txt", remedy="Every snapshot needs train facts", path=folder)
-    return chosen

@@ -1,4 +1,4 @@
-"""Files that other packages decode: Parquet (pyarrow), N-Triples and Turtle (pyoxigraph, the extra `rdf`).
+"""Which format a file has, and those that other packages decode: Parquet, N-Triples and Turtle (extra `rdf`).
 
 Sizes of a Parquet file are checked before anything is unpacked. A fact of RDF needs two entities with lasting
 names. Literals are values, and a blank node has no name outside its file (Turtle's get a new one at every
@@ -7,15 +7,17 @@ read), so such statements are skipped and counted; with `literals="error"` they 
 
 from __future__ import annotations
 
+import os
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from meor.errors import StreamError
 from meor.storage.parquet import batches, open_parquet
-from meor.stream.columns import COLUMNS, FactTable, columns_of, fill
+from meor.stream.columns import FactTable, fill
+from meor.stream.header import columns_of
 from meor.stream.source import (
     EXPANSION_RATIO,
     LINE_LIMIT,
@@ -32,10 +34,19 @@ from meor.stream.source import (
 
 Literals = Literal["skip", "error"]
 
+TAB, COMMA, PARQUET, RDF = (".tsv", ".txt"), (".csv",), (".parquet", ".pq"), (".nt", ".ttl")
+
 _NEVER_IN_A_LABEL = re.compile("[\0\t\n\r\ufeff]")
 
 
-def parquet_table(path: Path, pool: LabelPool) -> FactTable:
+def form_of(path: Path) -> tuple[str, str]:
+    """The name without its endings, and the lower-case ending that says the format (.gz apart)."""
+    plain = path.name[:-3] if path.name.lower().endswith(".gz") else path.name
+    stem, form = os.path.splitext(plain)
+    return stem, form.lower()
+
+
+def parquet_table(path: Path, pool: LabelPool, named: Mapping[str, str]) -> FactTable:
     """Labels may be strings or whole numbers, dates also Parquet dates and timestamps."""
     import pyarrow as pa
 
@@ -45,8 +56,10 @@ def parquet_table(path: Path, pool: LabelPool) -> FactTable:
         # ArrowException is not the base of all that pyarrow raises on a damaged file.
         with open_parquet(path) as file:
             _check_sizes(origin, file.metadata, size)
-            names = _wanted(origin, file.schema_arrow)
-            return fill(origin, [name.lower() for name in names], _rows(origin, file, names), pool)
+            wanted = _wanted(origin, file.schema_arrow, named)
+            places = {role: index for index, role in enumerate(wanted)}
+            rows = _rows(origin, file, list(wanted.values()))
+            return fill(origin, places, len(places), rows, pool)
     except PermissionError:
         raise no_permission(path) from None
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError, MemoryError) as error:
@@ -65,22 +78,21 @@ def _check_sizes(origin: Origin, metadata: Any, size: int) -> None:
         raise origin.error(problem, "Write it with less compression if you trust it")
 
 
-def _wanted(origin: Origin, schema: Any) -> list[str]:
+def _wanted(origin: Origin, schema: Any, named: Mapping[str, str]) -> dict[str, str]:
+    """The column of each role, if its type can hold it."""
     import pyarrow.types as kinds
 
-    fields = [field for field in schema if field.name.strip().lower() in COLUMNS]
-    names = [field.name for field in fields]
-    columns_of(origin, names)
-    for field in fields:
-        name, kind = field.name, field.type
+    at = columns_of(origin, schema.names, named)
+    for role, index in at.items():
+        name, kind = schema.names[index], schema.field(index).type
         if kinds.is_dictionary(kind):
             kind = kind.value_type
         text = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind)
-        moment = name.strip().lower() == "date" and (kinds.is_date(kind) or kinds.is_timestamp(kind))
+        moment = role == "date" and (kinds.is_date(kind) or kinds.is_timestamp(kind))
         if not (text or moment or kinds.is_integer(kind)):
             problem = f"column {name} holds {kind}"
             raise origin.error(problem, "Store names as strings, snapshots as whole numbers, dates as dates")
-    return names
+    return {role: schema.names[index] for role, index in at.items()}
 
 
 def _rows(origin: Origin, file: Any, names: list[str]) -> Iterator[NumberedRow]:

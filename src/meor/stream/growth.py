@@ -18,10 +18,10 @@ import numpy as np
 
 from meor.errors import ConfigError, StreamError
 from meor.random import generator
-from meor.stream.files import check_target, form_of, read_facts, write_stream
+from meor.stream.files import check_target, name_of, read_facts, write_stream
+from meor.stream.rules import check_choice
 from meor.stream.snapshot import LabelFact, Stream, Vocabulary, build_stream
 from meor.stream.source import Report, warn
-from meor.stream.validation import check_choice
 from meor.typing import Facts, Ids, Split
 
 By = Literal["random", "degree", "date"]
@@ -52,14 +52,19 @@ def grow_file(
     by: By = "random",
     seed: int = 0,
     *,
+    columns: str | None = None,
     report: Report | None = None,
 ) -> Stream:
     """Read the facts of one file, cut them, and write the stream to the new folder `out`."""
     check_choice("by", by, get_args(By))
     check_target(Path(out))
-    table = read_facts(facts_path, dated=by == "date", report=report)
+    table = read_facts(facts_path, dated=by == "date", columns=columns, report=report)
+    if not table.facts:
+        raise table.origin.error("the file holds no fact", "Add facts")
     dates = table.date if by == "date" else None
-    name = Path(out).name or form_of(Path(facts_path))[0]
+    if table.date and dates is None:
+        (report or warn)(f"{facts_path} holds dates that are not used: --by date cuts by them")
+    name = Path(out).name or name_of(facts_path)
     stream = grow(table.facts, snapshots, by, seed, dates=dates, name=name, report=report)
     write_stream(stream, out)
     return stream
@@ -90,8 +95,8 @@ def grow(
     tell = report or warn
     moment = None if dates is None else np.unique(np.asarray(dates), return_inverse=True)[1].astype(np.int64)
     rows = _distinct(facts, moment)
-    if len(rows) < len(facts):
-        tell(f"left out {len(facts) - len(rows)} repeated facts")
+    if repeats := len(facts) - len(rows):
+        tell(f"dropped {repeats:,} duplicate fact{'s' * (repeats > 1)}")
     kept = [facts[row] for row in rows]
     ids = _ids(kept)
     if moment is None:

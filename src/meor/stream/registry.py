@@ -19,9 +19,9 @@ from pathlib import Path
 from meor.errors import StreamError
 from meor.storage.disk import sha256_of
 from meor.stream.files import read_stream
+from meor.stream.rules import Duplicates, Unseen
 from meor.stream.snapshot import Stream
-from meor.stream.source import check_regular
-from meor.stream.validation import Duplicates
+from meor.stream.source import Report, check_regular
 from meor.stream.world import world
 
 WORLD = "world"
@@ -152,12 +152,18 @@ def verify(entry: Entry, folder: Path | str) -> None:
 
 
 def open_stream(
-    name_or_path: str | Path, *, data_dir: Path | str | None = None, duplicates: Duplicates = "error"
+    name_or_path: str | Path,
+    *,
+    data_dir: Path | str | None = None,
+    duplicates: Duplicates = "error",
+    unseen: Unseen = "error",
+    columns: str | None = None,
+    report: Report | None = None,
 ) -> Stream:
     """The stream of a registered name (any case), "world", or a path; registered files are verified first.
 
-    A name wins over a file or folder of the same name: write `./ENTITY` for the latter. Registered streams
-    hold no fact twice; a path may, and `duplicates="drop"` keeps the first of each.
+    A name wins over a file or folder of the same name: write `./ENTITY` for the latter. The other arguments
+    are those of `read_stream`; registered streams are sound and need none of them.
     """
     name = str(name_or_path)
     if not isinstance(name_or_path, Path):
@@ -169,7 +175,8 @@ def open_stream(
             verify(entry, folder)
             return read_stream(folder, name=entry.name)
         _check_lies_here(name)
-    return read_stream(Path(name_or_path), duplicates=duplicates)
+    path = Path(name_or_path)
+    return read_stream(path, duplicates=duplicates, unseen=unseen, columns=columns, report=report)
 
 
 def check_there(name: str, *, data_dir: Path | str | None = None) -> None:

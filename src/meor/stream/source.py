@@ -157,16 +157,6 @@ def tab_rows(path: Path) -> Iterator[NumberedRow]:
         yield number, line.split("\t")
 
 
-def tab_facts(path: Path, pool: LabelPool) -> list[LabelFact]:
-    """Facts of a file whose every line is head TAB relation TAB tail; fact i is on line i + 1."""
-    origin = Origin(path)
-    facts: list[LabelFact] = []
-    for number, cells in tab_rows(path):
-        check_fact(cells, origin, number)
-        facts.append(pool.fact(*cells))
-    return facts
-
-
 def check_fact(fields: list[str], origin: Origin, number: int) -> None:
     """Three labels, none of them empty."""
     if len(fields) != 3:

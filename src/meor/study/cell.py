@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from filelock import FileLock
 
@@ -24,6 +24,7 @@ from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.storage.disk import Disk
 from meor.stream.registry import open_stream
+from meor.stream.rules import Reading
 from meor.stream.snapshot import Stream
 from meor.study.cells import StudyCell, is_source, judged_by, source_of
 from meor.study.coefficient import kept_balance, read_balance
@@ -91,7 +92,7 @@ def _still_good(task: Task, say: Say) -> Row | None:
         return None
     if row is not None and task.cell.multiple is not None and read_balance(task.balance_file) is None:
         try:
-            _weight(task, _opened(task.cell.group.stream, task.means.data_dir), say)
+            _weight(task, _stream_of(task), say)
         except MeorError as error:  # the row needs it no more
             say(f"{task.balance_file} cannot be made again: {error}")
     return row
@@ -103,7 +104,7 @@ def _made(task: Task, say: Say) -> Row:
             f"{task.runs} is not visible here. Workers on other machines need the study's folder, the data "
             "and the cache under the same path."
         )
-    stream = _opened(task.cell.group.stream, task.means.data_dir)
+    stream = _stream_of(task)
     task.folder.parent.mkdir(parents=True, exist_ok=True)
     if (source := source_of(task.plan, task.cell)) is not None:
         return _derived(task, folder_of(task.runs, source), stream, say)
@@ -236,7 +237,11 @@ def _settings(task: Task) -> dict[str, Any]:
     return found if source is None else {**found, "method": task.cell.method, "made_from": source.name}
 
 
+def _stream_of(task: Task) -> Stream:
+    return _opened(task.cell.group.stream, task.means.data_dir, **task.cell.config(task.plan).reading)
+
+
 @lru_cache(maxsize=2)
-def _opened(name: str, data_dir: Path | None) -> Stream:
-    """Read once in each process: cells of a study mostly share their stream."""
-    return open_stream(name, data_dir=data_dir)
+def _opened(name: str, data_dir: Path | None, **rules: Unpack[Reading]) -> Stream:
+    """Read once in each process: cells of a study mostly share their stream. What it drops is said once."""
+    return open_stream(name, data_dir=data_dir, report=lambda _: None, **rules)

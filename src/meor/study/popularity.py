@@ -31,14 +31,16 @@ def popularity_of(plan: Study, results: Results, data_dir: Path | None) -> dict[
     found: dict[str, dict[str, Any]] = {}
     for stream in plan.stream:
         group = next(group for group in plan.groups if group.stream == stream)
-        chosen = plan.config(group, NONE, 0).evaluation
+        config = plan.config(group, NONE, 0)
+        chosen = config.evaluation
         ranked = chosen.model_dump(mode="json", exclude={"split"})
+        ranked |= {rule: told for rule, told in config.reading.items() if told not in ("error", None)}
         kept = known.get(stream)
         if isinstance(kept, dict) and kept.get("ranked") == ranked:
             found[stream] = kept
             continue
         made = popularity_endpoints(
-            open_stream(stream, data_dir=data_dir),
+            open_stream(stream, data_dir=data_dir, **config.reading),
             sides=[Side[name.upper()] for name in chosen.sides],
             updates=chosen.updates,
             filter_splits=[Split(name) for name in chosen.filter_splits],
