@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from meor.methods.registry import Method as Method
     from meor.methods.registry import Variant as Variant
     from meor.methods.registry import register as register
+    from meor.pykeen.export import to_pykeen as to_pykeen
     from meor.run.config import Config as Config
     from meor.run.dial import dial as dial
     from meor.run.session import resume as resume
@@ -72,6 +73,7 @@ _HOME = {
     "load_external": "meor.evaluation.external",
     "from_pykeen": "meor.evaluation.pykeen_model",
     "read_pykeen": "meor.evaluation.pykeen_folder",
+    "to_pykeen": "meor.pykeen.export",
     "audit": "meor.evaluation.any_model",
     "rank_update": "meor.evaluation.rank",
     "endpoint": "meor.evaluation.endpoints",

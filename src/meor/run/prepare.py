@@ -13,7 +13,7 @@ from meor.errors import ConfigError, StreamError
 from meor.evaluation.tally import RankingPlan
 from meor.hosts import HOSTS
 from meor.methods import METHODS
-from meor.methods.cap import NormLaw, degrees
+from meor.methods.cap import longest_newcomers
 from meor.run.config import Config
 from meor.run.layout import KEPT
 from meor.storage.tensors import pack_tensors
@@ -80,12 +80,11 @@ def grown(config: Config, model: Model, update: Update, base: Model) -> Model:
 
 
 def longest_rows(config: Config, stream: Stream, update: Update, base: Model) -> Longest | None:
-    """c nu(d) of each newcomer of an update; None where the method does not cap."""
+    """How long the rows of an update's newcomers may become; None where the method does not cap."""
     if not METHODS[config.method].capped:
         return None
-    law = NormLaw.fit(base.entity, degrees(stream.snapshots[0].train, base.n_entities))
-    newcomers = degrees(update.train, update.n_entities)[update.n_old :]
-    return Longest(config.cap.factor * law(newcomers), config.cap.norm == "exactly")
+    exactly = config.cap.norm == "exactly"
+    return longest_newcomers(base.entity, stream, update.number, config.cap.factor, exactly=exactly)
 
 
 def pack_model(model: Model) -> bytes:
