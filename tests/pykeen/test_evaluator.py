@@ -64,8 +64,8 @@ def test_all_facts_among_all_entities_are_what_pykeen_says() -> None:
     options = {"mapped_triples": asked(2), "additional_filter_triples": known(2), "use_tqdm": False}
     theirs = RankBasedEvaluator().evaluate(model, **options)
     found = MeorEvaluator(newcomers=STREAM.newcomers(2)).evaluate(model, **options)
-    for name, value in theirs.to_flat_dict().items():
-        assert found.get_metric(name) == pytest.approx(value, nan_ok=True)
+    for key, value in theirs.data.items():
+        assert found.data["all", *key] == pytest.approx(value, nan_ok=True)
     assert set(found.to_dict()) == {"all", "cur", "old", "lost", "target_newcomer", "query_newcomer"}
     assert list(found.to_df().columns) == ["Universe", "Side", "Rank_type", "Metric", "Value"]
 

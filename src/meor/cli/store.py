@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 from meor.backbone import BACKBONES
+from meor.calls.progress import watcher
+from meor.calls.run import resources
 from meor.cli import new_verb
 from meor.cli.options import DataDir, Memory, Quiet, Threads, listed
-from meor.cli.progress import watcher
-from meor.cli.run import resources
 from meor.errors import ConfigError
 from meor.escape import shell, terminal
 from meor.evaluation.pykeen_folder import is_pykeen, read_pykeen

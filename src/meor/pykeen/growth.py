@@ -82,8 +82,8 @@ def _tables(model: Any, kind: str) -> Iterator[tuple[str, Embedding]]:
     for at, table in enumerate(getattr(model, what, ())):
         if not isinstance(table, Embedding):
             raise ModelError(
-                f"{kind} rows of {type(model).__name__} are computed ({type(table).__name__}): none can be added",
-                remedy="Grow a model whose rows are embeddings, or train one for all labels from the start",
+                f"{kind} rows of {type(model).__name__} are computed by {type(table).__name__}",
+                remedy="Grow one whose rows are embeddings, or train a model for all labels from the start",
             )
         yield f"{what}.{at}", table
 

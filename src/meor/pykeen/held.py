@@ -36,11 +36,11 @@ class _AfterStep:
         type(self.model).post_parameter_update(self.model)
         with torch.no_grad():
             for name, value in self.model.state_dict(keep_vars=True).items():
-                held = self.kept[name].to(value)
-                if name in self.trained:
-                    moved = self.trained[name].to(value.device)
-                    held[moved] = value[moved]
-                value.copy_(held)
+                moved = self.trained.get(name)
+                now = None if moved is None else value[moved]
+                value.copy_(self.kept[name])
+                if moved is not None:
+                    value[moved] = now
 
 
 def keep_weights(model: Any, trained: Mapping[str, Tensor] | None = None) -> Any:

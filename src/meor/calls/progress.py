@@ -26,6 +26,11 @@ _PHASES = {
 }
 
 
+def on_stderr() -> Console:
+    """Plain text in a notebook: what rich would show there needs widgets, and is not kept in the file."""
+    return Console(stderr=True, force_jupyter=False)
+
+
 def watcher(console: Console, *, quiet: bool) -> Shown:
     if quiet:
         return Shown()
