@@ -1,7 +1,8 @@
 """E1: every shell and Python block of README.md and docs/ is executed, on a small stream with small settings.
 
 A block, or a command of one, that cannot be is named in an HTML comment above it that says why:
-`<!-- not executed: reason -->`, or `<!-- not executed, meor data fetch: reason -->` for one command.
+`<!-- not executed: reason -->`, or `<!-- not executed, meor data fetch: reason -->` for one command. A block
+below `<!-- needs pykeen -->` is executed where that is installed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import shutil
 import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +34,11 @@ ELSEWHERE = {
     "docs/extend.md": "tests/backbone/test_own_backbone.py",
 }
 BLOCK = re.compile(
-    r"(?P<above>(?:^<!-- not executed.*-->\n)*)^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+    r"(?P<above>(?:^<!-- (?:not executed|needs )[^\n]*-->\n)*)"
+    r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$",
+    re.M | re.S,
 )
+NEEDS = re.compile(r"<!-- needs (\w+) -->")
 NOT_EXECUTED = re.compile(r"<!-- not executed(?:, (?P<command>[^:]+))?: (?P<reason>.+) -->")
 SMALL = [part for text in SETTINGS for part in ("--set", text)]
 ADDED = {
@@ -41,7 +46,6 @@ ADDED = {
     "study": [*SMALL, "--method", "none", "--method", "meor", "--pairs", "2", "--workers", "1", "--quiet"],
 }
 VERDICTS = (0, 3, 4)  # admitted, refused, flagged: a small model decides otherwise than a trained one
-IN_SMALL = {'backbone="transe")': 'backbone="transe", dim=4, base={"epochs": 1}, refine={"passes": 1})'}
 STANDS_FOR = {
     "FACTS": "undated.tsv",
     **dict.fromkeys(("ENTITY", "FBInc-S", "FBInc-L", "WN-CKGE"), "my/folder"),
@@ -53,6 +57,7 @@ class Block:
     kind: str
     text: str
     spared: tuple[tuple[str | None, str], ...]  # (command or None for the block, reason)
+    needs: tuple[str, ...] = ()  # packages that are extras
 
     @property
     def commands(self) -> list[list[str]]:
@@ -62,7 +67,8 @@ class Block:
 
     @property
     def is_spared(self) -> bool:
-        return any(command is None for command, _ in self.spared)
+        missing = any(find_spec(name) is None for name in self.needs)
+        return missing or any(command is None for command, _ in self.spared)
 
     @property
     def is_shell(self) -> bool:
@@ -77,7 +83,7 @@ class Block:
 def blocks(name: str) -> Iterator[Block]:
     for found in BLOCK.finditer((ROOT / name).read_text()):
         spared = tuple((part["command"], part["reason"]) for part in NOT_EXECUTED.finditer(found["above"]))
-        yield Block(found["kind"], found["text"], spared)
+        yield Block(found["kind"], found["text"], spared, tuple(NEEDS.findall(found["above"])))
 
 
 @pytest.fixture
@@ -142,10 +148,7 @@ def in_small(words: list[str]) -> list[str]:
 
 
 def execute_python(block: Block, names: dict[str, object]) -> None:
-    text = block.text
-    for whole, small in IN_SMALL.items():
-        text = text.replace(whole, small)
-    exec(compile(text, "<block>", "exec"), names)
+    exec(compile(block.text, "<block>", "exec"), names)
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in ELSEWHERE])

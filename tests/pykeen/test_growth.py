@@ -120,5 +120,8 @@ def test_triples_are_in_the_ids_of_the_stream() -> None:
     new = triples_of(STREAM, 1, "valid")
     assert new.mapped_triples.tolist() == STREAM.snapshots[1].valid.tolist()
     assert new.num_entities == STREAM.entity_counts[1]
+    whole = triples_of(STREAM, 1, "valid", since=0)
+    assert whole.mapped_triples.tolist() == STREAM.prefix(1, ["valid"]).tolist()
+    assert whole.num_entities == new.num_entities
     assert new.entity_to_id[STREAM.entities.label(30)] == 30
     assert meor.pykeen.triples_of is triples_of

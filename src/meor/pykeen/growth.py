@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from pykeen.nn.representation import Embedding
 from pykeen.triples import TriplesFactory
@@ -21,16 +22,25 @@ COUNTS = {"entity": "num_entities", "relation": "num_relations"}
 
 
 def triples_of(
-    stream: Stream, update: int, split: Split | str = Split.TRAIN, *, create_inverse_triples: bool = False
+    stream: Stream,
+    update: int,
+    split: Split | str = Split.TRAIN,
+    *,
+    since: int | None = None,
+    create_inverse_triples: bool = False,
 ) -> TriplesFactory:
-    """The facts that an update brings, for PyKEEN. Ids are the stream's, and all that is admitted has one."""
+    """The facts that an update brings (all from the snapshot `since` on, if it is named), for PyKEEN.
+
+    Ids are the stream's, and everything that is admitted by then has one.
+    """
     counts = stream.entity_counts[update], stream.relation_counts[update]
+    snapshots = stream.snapshots[update if since is None else since : update + 1]
     entity_to_id, relation_to_id = (
         {known.label(id): id for id in range(count)}
         for known, count in zip((stream.entities, stream.relations), counts, strict=True)
     )
     return TriplesFactory(
-        torch.from_numpy(stream.snapshots[update].facts([split]).copy()),
+        torch.from_numpy(np.concatenate([each.facts([split]) for each in snapshots])),
         entity_to_id=entity_to_id,
         relation_to_id=relation_to_id,
         create_inverse_triples=create_inverse_triples,
