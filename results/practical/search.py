@@ -5,8 +5,9 @@
 Every setting is one `meor run` of method `none` with ComplEx 200, float64, on one thread, ranked on all
 validation facts and filtered by train and valid facts. Each update stops by itself, so what is chosen is the
 learning rate and the rows that newcomers start from, for each stream on its own. The criterion is the
-harmonic mean of H_cur and A_TN. Every setting is tried with the first selection seed, the best two of them
-with two more; selection seeds are never part of results. No regularizer and no test fact is looked at.
+harmonic mean of H_cur and A_TN. Every setting is tried with the first selection seed; while the best rate is
+the largest or smallest one tried, the next one is tried as well. The best two settings are tried with two more
+seeds. Selection seeds are never part of results. No regularizer and no test fact is looked at.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from threading import Lock
 HERE = Path(__file__).parent
 TABLE = HERE / "search.jsonl"
 RUNS = Path("runs/practical-search")
-STREAMS = ("ENTITY", "FBInc-L", "FBInc-S", "WN-CKGE")
+STREAMS = ("ENTITY", "FBInc-L", "FBInc-S")
 SEEDS = (1_000_100, 1_000_101, 1_000_102)
 RATES, INITIALISATIONS = (1e-3, 3e-3, 1e-2), ("base", "neighbours")
+BEYOND = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 FINALISTS = 2
 WORKERS = 2
 ENDPOINTS = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
@@ -40,7 +42,7 @@ def command(stream: str, setting: Setting, seed: int, out: Path) -> list[str]:
     options = {
         "refine.learning_rate": rate,
         "refine.newcomer_init": init,
-        "refine.passes": 400,
+        "refine.passes": 1000,
         "refine.validate_steps": 10,
         "refine.patience": 5,
         "refine.tolerance": 0.005,
@@ -106,9 +108,21 @@ def ranked(stream: str, settings: list[Setting], seeds: tuple[int, ...]) -> list
     return sorted(settings, key=lambda setting: -criterion(stream, setting, seeds))
 
 
-def table(stream: str) -> list[str]:
+def tried(stream: str) -> list[Setting]:
+    """Settings of the first seed; the grid goes on while its best rate is at an end."""
+    rates = list(RATES)
+    while True:
+        settings = list(product(rates, INITIALISATIONS))
+        make([(stream, setting, SEEDS[0]) for setting in settings])
+        best = BEYOND.index(ranked(stream, settings, SEEDS[:1])[0][0])
+        missing = [rate for rate in BEYOND[max(best - 1, 0) : best + 2] if rate not in rates]
+        if not missing:
+            return settings
+        rates += missing
+
+
+def table(stream: str, settings: list[Setting]) -> list[str]:
     """All settings with the first seed, then the finalists with all of them; the chosen one first."""
-    settings = list(product(RATES, INITIALISATIONS))
     first = ranked(stream, settings, SEEDS[:1])
     finalists = ranked(stream, first[:FINALISTS], SEEDS)
     lines = [
@@ -128,13 +142,12 @@ def table(stream: str) -> list[str]:
 
 
 def main() -> None:
-    settings = list(product(RATES, INITIALISATIONS))
     lines = [__doc__.split("\n\n", 1)[0] + "\n\nThe setting that `practical` takes stands first.\n"]
     for stream in STREAMS:
-        make([(stream, setting, SEEDS[0]) for setting in settings])
+        settings = tried(stream)
         finalists = ranked(stream, settings, SEEDS[:1])[:FINALISTS]
         make([(stream, setting, seed) for setting in finalists for seed in SEEDS[1:]])
-        lines += table(stream)
+        lines += table(stream, settings)
         (HERE / "search.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

@@ -8,17 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.growth import random_model
 from tests.tiny_run import each_step, results, tiny_config, tiny_stream
 from torch import nn
 
 from meor.errors import ConfigError
 from meor.methods import METHODS, is_penalized
 from meor.methods.cap import NormLaw, degrees
+from meor.methods.coefficient import TRIAL_SEED_OFFSET
 from meor.methods.registry import CAP, NONE, with_cap
 from meor.run.prepare import longest_rows, update_of
 from meor.run.session import start
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
+from meor.study.plan import Study
 from meor.training.adam import Adam, Longest
 
 FAST = ("refine.learning_rate=0.3", "refine.passes=4", "refine.replay_size=60", "cap.factor=0.8")
@@ -140,6 +143,50 @@ def test_the_run_that_is_given_must_be_the_capped_one(
     wrong = each_step(tmp_path / "cache", alone=made().path)
     with pytest.raises(Exception, match="Give one with the same"):
         start(config, tmp_path / "other", stream=stream, resources=wrong)
+
+
+def test_a_factor_is_chosen_on_validation_facts_before_the_run_begins(
+    tmp_path: Path, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factors = (0.8, 40.0, 50.0)  # rows of the tiny stream grow long: only a wide cap keeps newcomers
+    monkeypatch.setattr("meor.run.session.FACTORS", factors)
+    config = tiny_config(*FAST, f"method={CAP}", "cap.factor=validated")
+    resources = each_step(tmp_path / "cache")
+    start(config, tmp_path / "run", stream=stream, resources=resources)
+    view = RunView.open(tmp_path / "run")
+    (told,) = [event for event in view.events() if event["event"] == "cap"]
+    admitted = [one for one in told["candidates"] if one["admitted"]]
+    best = max(admitted, key=lambda one: (one["H_cur"], -one["multiple"]))
+    assert view.config.cap.factor == best["multiple"]
+    assert [one["multiple"] for one in told["candidates"]] == list(factors)
+    given = tiny_config(*FAST, f"method={CAP}", f"cap.factor={best['multiple']}")
+    start(given, tmp_path / "given", stream=stream, resources=resources)
+    assert results(tmp_path / "run") == results(tmp_path / "given")
+    trials = [RunView.open(path.parent) for path in (tmp_path / "cache" / "trials").rglob("config.yaml")]
+    assert len(trials) == len(factors) + 1
+    assert {trial.config.evaluation.split for trial in trials} == {("valid",)}
+    assert {trial.config.seed for trial in trials} == {config.seed + TRIAL_SEED_OFFSET}
+
+
+def test_where_no_factor_keeps_newcomers_none_is_taken(
+    tmp_path: Path, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meor.run.session.FACTORS", (1e-9,))
+    config = tiny_config(*FAST, f"method={CAP}", "cap.factor=validated")
+    with pytest.raises(ConfigError, match="keeps A_TN on validation facts"):
+        start(config, tmp_path / "run", stream=stream, resources=each_step(tmp_path / "cache"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_no_single_run_needs_a_number(stream: Stream) -> None:
+    config = tiny_config(f"method={CAP}", "cap.factor=validated")
+    update = update_of(config, stream, 1)
+    with pytest.raises(ConfigError, match="Give a number here"):
+        longest_rows(config, stream, update, random_model(stream, "complex", 0))
+    with pytest.raises(ConfigError, match=r"curve along cap\.factor"):
+        Study.resolve(
+            {"study": "s", "stream": "world", "methods": ["none", "cap"], "sets": ["cap.factor=validated"]}
+        )
 
 
 def test_it_is_refused_where_a_norm_is_no_scale_of_scores(tmp_path: Path, stream: Stream) -> None:

@@ -22,7 +22,10 @@ from meor.study.shared import passes_made
 from meor.training.training import Cursor
 from meor.typing import Split
 
-STOPS = ("refine.validate_steps=1", "refine.patience=2", "refine.passes=30", "refine.learning_rate=0.1")
+STOPS = (
+    "refine.validate_steps=1", "refine.least_steps=0", "refine.patience=2", "refine.passes=30",
+    "refine.learning_rate=0.1",
+)  # fmt: skip
 SELECTION = (Split.TRAIN, Split.VALID)
 
 
@@ -68,6 +71,18 @@ def test_an_update_ends_with_the_rows_of_its_best_validation(run: RunView, strea
         assert len(seen) < 30, "the limit did not end it"
         assert len(seen) - 1 - seen.index(best) == 2, "patience did"
         assert scored(stream, event["update"])(run.model(event["update"])) == best
+
+
+def test_an_update_does_not_stop_before_its_least_steps(run: RunView, stream: Stream, tmp_path: Path) -> None:
+    """At first newcomers may learn nothing that a validation sees."""
+    ended = [event["steps"] for event in run.events() if event["event"] == "updated"]
+    least = max(ended) + 1
+    config = tiny_config(*STOPS, f"refine.least_steps={least}")
+    start(config, tmp_path / "run", stream=stream, resources=each_step(tmp_path / "cache"))
+    later = [event for event in RunView.open(tmp_path / "run").events() if event["event"] == "updated"]
+    assert all(least <= event["steps"] < 30 * 8 for event in later)
+    seen = [value for _, value in later[0]["validations"]]
+    assert later[0]["kept_pass"] == 1 + seen.index(max(seen))
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(

@@ -73,7 +73,10 @@ MEOR_CURVE = {"method": "meor", "values": [1]}
         ({"curves": {"a/b": MEOR_CURVE, "a b": MEOR_CURVE}}, "share one folder"),
         ({"curves": {"c": {"method": "none", "along": "refine.stps", "values": [1]}}}, "refine.steps"),
         ({"settings": {"seed": 3}}, "settings cannot hold seed, .* write first_seed in the study file"),
-        ({"sets": ["evaluation.split=valid"]}, "--set cannot hold evaluation.split, .* leave it out"),
+        (
+            {"sets": ["evaluation.split=valid"]},
+            "--set cannot hold evaluation.split, .* write judged in the study file",
+        ),
         ({"sets": ["stream=x"]}, "--set cannot hold stream, .* give --stream"),
         ({"stream": ["a/facts", "b/facts"]}, "a/facts and b/facts, whose runs would share one folder"),
         ({"stream": ["x/my facts", "my-facts"]}, "would share one folder, my-facts"),

@@ -118,6 +118,9 @@ ALWAYS = 6
 IN_VAIN = 2
 """After those, the search ends when this many in succession are no better."""
 
+FACTORS = (0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
+"""Of the norms that degrees suggest, where the cap itself is chosen on validation facts."""
+
 TRIAL_SEED_OFFSET = 1_000_000
 """A trial's seed is the run's plus this: no pair of a study comes near it."""
 

@@ -10,17 +10,20 @@ from pykeen.nn.representation import Embedding
 
 from meor.errors import ModelError
 from meor.methods.cap import longest_newcomers
-from meor.run.settings import Cap
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
 from meor.typing import Ids
 
 
+FACTOR = 1.2
+"""The default of `cap.factor`."""
+
+
 class RowCap:
     """Scales newcomers' rows back. How long they may be is fixed at the first call, by rows of snapshot 0."""
 
-    def __init__(self, stream: Stream, update: int, entity: Ids, settings: Cap | None = None) -> None:
-        self.stream, self.update, self.settings = stream, update, settings or Cap()
+    def __init__(self, stream: Stream, update: int, entity: Ids, factor: float = FACTOR) -> None:
+        self.stream, self.update, self.factor = stream, update, factor
         self.row = torch.from_numpy(entity)  # of each id
         self._longest: Longest | None = None
 
@@ -29,9 +32,7 @@ class RowCap:
         row = self.row.to(weight.device)
         if self._longest is None:
             base = weight[row[: self.stream.entity_counts[0]]]
-            exactly = self.settings.norm == "exactly"
-            factor = self.settings.factor
-            self._longest = longest_newcomers(base, self.stream, self.update, factor, exactly=exactly)
+            self._longest = longest_newcomers(base, self.stream, self.update, self.factor, exactly=False)
         newcomers = row[list(self.stream.newcomers(self.update))]
         rows = weight[newcomers]
         self._longest.shorten(rows)

@@ -89,7 +89,7 @@ class Config(Section):
         filled = dict(given)
         # An unknown preset is filled as well: then only its own name is reported, not what it left out.
         known = preset if isinstance(preset, str) and preset in PRESETS else "practical"
-        of_stream = STREAMS.get(str(given.get("stream", "world")).lower(), {})
+        of_stream = STREAMS[known].get(str(given.get("stream", "world")).lower(), {})
         for source in (host_defaults(given.get("host")), of_stream, PRESETS[known]):
             for section, values in source.items():
                 own = filled.get(section, {})

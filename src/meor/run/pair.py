@@ -51,14 +51,18 @@ class Pair:
             "refine": {*LENGTH, *STOPPING},
         }
         mine, theirs = (config.model_dump(exclude=apart) for config in (self.config, view.config))
-        start = METHODS[self.config.method].start
-        capped_alike = start == NONE or self.config.cap == view.config.cap
-        if view.config.method != start or mine != theirs or not capped_alike:
+        if mine != theirs or not self._may_start_from(view.config):
             raise RunError(
                 f"{self.given} is not the run of the host alone in this pair. "
                 "Give one with the same stream, seed and settings."
             )
         return view
+
+    def _may_start_from(self, given: Config) -> bool:
+        method, theirs = METHODS[self.config.method], METHODS[given.method]
+        if method.kind == "transform" and not method.capped:
+            return theirs.kind != "transform"  # the scores of any trained run can be transformed
+        return given.method == method.start and (method.start == NONE or self.config.cap == given.cap)
 
     def model(self, update: int) -> Model:
         """The model of the host alone after an update; no earlier update may have had a penalty."""

@@ -59,6 +59,7 @@ def refine_plan(config: Config) -> Plan:
         order=refine.order,
         replay_negatives=refine.replay_negatives,
         validate_steps=refine.validate_steps,
+        least_steps=refine.least_steps,
         patience=refine.patience,
         tolerance=refine.tolerance,
         schedule=refine.schedule or (),
@@ -83,6 +84,11 @@ def longest_rows(config: Config, stream: Stream, update: Update, base: Model) ->
     """How long the rows of an update's newcomers may become; None where the method does not cap."""
     if not METHODS[config.method].capped:
         return None
+    if isinstance(config.cap.factor, str):
+        raise ConfigError(
+            "cap.factor=validated is chosen before a single run begins",
+            remedy="Give a number here; `meor run --set cap.factor=validated` finds one",
+        )
     exactly = config.cap.norm == "exactly"
     return longest_newcomers(base.entity, stream, update.number, config.cap.factor, exactly=exactly)
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from meor.compiled import set_threads
-from meor.errors import ConfigError, Interrupted, MeorError, NonFiniteError, RunError, is_interrupt
+from meor.errors import ConfigError, MeorError, NonFiniteError, RunError
 from meor.evaluation.endpoints import note, overall
-from meor.methods import METHODS
+from meor.methods import CAP, METHODS, NONE
 from meor.methods.coefficient import (
+    FACTORS,
     MULTIPLES,
     TRIAL_SEED_OFFSET,
     Balance,
@@ -28,9 +26,11 @@ from meor.run.base_store import default_cache
 from meor.run.config import Config
 from meor.run.folder import RunFolder, make_free
 from meor.run.given_base import given_base, with_width
-from meor.run.layout import ENDPOINTS, LOG, VOCABULARY, is_run, vocabulary_bytes
+from meor.run.layout import is_run
+from meor.run.mend import mended, released, resumable
 from meor.run.prepare import check, content_of, host_of, remarks
 from meor.run.runner import Runner
+from meor.run.settings import VALIDATED
 from meor.run.trainer import Resources, Watcher
 from meor.run.view import RunView
 from meor.storage.disk import Disk, explained
@@ -56,14 +56,17 @@ def start(
     if stream is None:
         place = Path(config.data_dir) if config.data_dir else None
         stream = open_stream(config.stream, data_dir=place, duplicates=config.duplicates)
-    config, config_hash = _fingerprinted(config, stream)
     check(config, stream, resources.memory)
     use_threads(resources.threads)
+    config, chosen = _with_factor(config, stream, resources, watcher)
+    config, config_hash = _fingerprinted(config, stream)
     make_free(out, force=force)
-    with _resumable(out):
+    with resumable(out):
         begun = RunFolder.begin(out, config, stream, config_hash, threads=resources.threads, disk=disk)
-        with _released(begun) as folder:
+        with released(begun) as folder:
             folder.log("started", config_hash=config_hash, stream=stream.name, threads=resources.threads)
+            if chosen:
+                folder.log("cap", **chosen)
             for remark in remarks(stream, host_of(config)):
                 watcher.say(remark)
                 folder.log("warning", text=remark)
@@ -81,7 +84,7 @@ def resume(
 ) -> dict[str, Any]:
     """Go on with a run to the same bytes; one that is complete and undamaged is left as it is."""
     resources, watcher = resources or Resources(), watcher or Watcher()
-    with _resumable(path), _released(RunFolder.take(path, disk=disk)) as folder:
+    with resumable(path), released(RunFolder.take(path, disk=disk)) as folder:
         view = RunView.open(path)
         intact = all(view.files.problem(name) is None for name in view.manifest["sha256"])
         if view.complete and intact:
@@ -101,44 +104,8 @@ def resume(
                 "Put them back as they were, or start a new run."
             )
         use_threads(resources.threads)
-        _mend(folder, stream, watcher)
+        mended(folder, stream, watcher)
         return _conduct(Runner(folder, config, stream, resources, watcher), resumed=True)
-
-
-@contextmanager
-def _released(folder: RunFolder) -> Iterator[RunFolder]:
-    try:
-        yield folder
-    finally:
-        folder.release()
-
-
-@contextmanager
-def _resumable(path: Path) -> Iterator[None]:
-    """Ctrl-C in here says how to go on, if the run has begun."""
-    try:
-        yield
-    except BaseException as error:
-        if is_interrupt(error) and is_run(path):
-            raise Interrupted(f"go on with: meor resume {shlex.quote(str(path))}") from error
-        raise
-
-
-def _mend(folder: RunFolder, stream: Stream, watcher: Watcher) -> None:
-    """Report damaged files outside the updates, and make them again where that is possible."""
-
-    def say(text: str) -> None:
-        watcher.say(text)
-        folder.log("warning", text=text)
-
-    listed = folder.manifest["sha256"]
-    if LOG in listed and folder.files.problem(LOG):  # before anything is added to it
-        say(f"{LOG} does not match the manifest; a log cannot be made again, so it is kept as it is")
-    if ENDPOINTS in listed and folder.files.problem(ENDPOINTS):
-        say(f"{ENDPOINTS} does not match the manifest; it is made again from the ranks")
-    if folder.files.problem(VOCABULARY):
-        say(f"{VOCABULARY} does not match the manifest; it is made again from the stream")
-        folder.commit_result(VOCABULARY, vocabulary_bytes(stream))
 
 
 def _conduct(runner: Runner, *, resumed: bool) -> dict[str, Any]:
@@ -150,55 +117,103 @@ def _conduct(runner: Runner, *, resumed: bool) -> dict[str, Any]:
 
 
 def _validated(runner: Runner, balance: Balance) -> tuple[float, list[Candidate]]:
-    """The multiple of a balanced coefficient (decision 34), tried in runs of another seed.
-
-    They rank validation facts only. They are kept beside the stored bases, so an interrupted choice goes on.
-    """
-    resources, config = runner.resources, runner.config
-    folder = (resources.cache or default_cache()) / "trials" / runner.folder.manifest["config_hash"]
-    with explained(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    aside = {"seed": config.seed + TRIAL_SEED_OFFSET, "coefficient_rule": "balance"}
-    selection = config.for_selection().model_copy(update={**aside, "coefficient_from": balance.update})
-
-    def tried(name: str, **changes: Any) -> tuple[float, float]:
-        found = _trial(selection.model_copy(update=changes), folder / name, runner)
-        cells = {key: overall(found["valid"][key]) for key in ("H_cur", "A_TN")}
-        values = {key: each.value for key, each in cells.items() if each.value is not None}
-        if missing := [key for key in cells if key not in values]:
-            raise ConfigError(
-                f"coefficient_rule validated judges by validation facts, and none of {config.stream} has a "
-                f"place in {missing[0]}",
-                remedy="Choose the rule balance, or give a coefficient",
-            )
-        told = ", ".join(f"{key} {value:.4f}{cells[key].mark}" for key, value in values.items())
-        footnote = note(cells.items())
-        runner.say(f"trial {name}: validation {told}" + (f" ({footnote.rstrip('.')})" if footnote else ""))
-        return values["H_cur"], values["A_TN"]
-
-    start_from = METHODS[config.method].start
-    unregularised = Candidate(0.0, *tried(start_from, method=start_from, coefficient=None))
+    """The multiple of a balanced coefficient (decision 34), tried in runs of another seed."""
+    config, trials = runner.config, _Trials.of(runner.config, runner.stream, runner.resources, runner.watcher)
+    alone, decided = trials.alone(), {"coefficient_from": balance.update}
     candidates: list[Candidate] = []
     while goes_on(candidates):
         multiple = MULTIPLES[len(candidates)]
+        changes = {**decided, "coefficient": multiple * balance.coefficient}
         try:
-            values = tried(f"{config.method}-{multiple:g}", coefficient=multiple * balance.coefficient)
+            values = trials.tried(f"{config.method}-{multiple:g}", **changes)
         except NonFiniteError as error:
             runner.say(f"multiples from {multiple:g} on are not tried: {error}")
             break
-        candidates.append(Candidate.against(unregularised, multiple, *values))
+        candidates.append(Candidate.against(alone, multiple, *values))
     chosen = best_multiple(candidates)
     if told := end_of_grid(chosen, candidates):
         runner.say(f"{config.method} takes {told}")
     return chosen, candidates
 
 
-def _trial(config: Config, path: Path, runner: Runner) -> dict[str, Any]:
+def _with_factor(
+    config: Config, stream: Stream, resources: Resources, watcher: Watcher
+) -> tuple[Config, dict[str, Any]]:
+    """A run whose cap is to be validated: its factor as a number, and what that was chosen from."""
+    if config.cap.factor != VALIDATED or not METHODS[config.method].capped:
+        return config, {}
+    trials = _Trials.of(config.model_copy(update={"method": CAP}), stream, resources, watcher)
+    alone = Candidate(0.0, *trials.tried(NONE, method=NONE))
+    candidates = [
+        Candidate.against(alone, factor, *trials.tried(f"{CAP}-{factor:g}", cap=config.cap.at(factor)))
+        for factor in FACTORS
+    ]
+    chosen = best_multiple(candidates)
+    if not chosen:
+        raise ConfigError(
+            f"no cap.factor of {FACTORS[0]:g} to {FACTORS[-1]:g} keeps A_TN on validation facts",
+            remedy="Give a larger one, or a method without cap",
+        )
+    at_end = chosen in (FACTORS[0], FACTORS[-1])
+    told = f"cap.factor {chosen:g} is chosen on validation facts" + (", at the end of its grid" * at_end)
+    watcher.say(told)
+    return config.model_copy(update={"cap": config.cap.at(chosen)}), {
+        "text": told,
+        "candidates": [asdict(one) for one in candidates],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Runs aside, of another seed, that rank validation facts only and choose something by them.
+
+    They are kept beside the stored bases, so an interrupted choice goes on.
+    """
+
+    folder: Path
+    config: Config
+    stream: Stream
+    resources: Resources
+    watcher: Watcher
+
+    @classmethod
+    def of(cls, config: Config, stream: Stream, resources: Resources, watcher: Watcher) -> _Trials:
+        folder = (resources.cache or default_cache()) / "trials" / _fingerprinted(config, stream)[1]
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        aside = {"seed": config.seed + TRIAL_SEED_OFFSET, "coefficient_rule": "balance"}
+        chosen = config.for_selection().model_copy(update=aside)
+        return cls(folder, chosen, stream, replace(resources, alone=None), watcher)
+
+    def alone(self) -> Candidate:
+        """What everything is compared with: the host, capped where the method is."""
+        start_from = METHODS[self.config.method].start
+        return Candidate(0.0, *self.tried(start_from, method=start_from, coefficient=None))
+
+    def tried(self, name: str, **changes: Any) -> tuple[float, float]:
+        """H_cur and A_TN on validation facts."""
+        found = _trial(self.config.model_copy(update=changes), self.folder / name, self)
+        cells = {key: overall(found["valid"][key]) for key in ("H_cur", "A_TN")}
+        values = {key: each.value for key, each in cells.items() if each.value is not None}
+        if missing := [key for key in cells if key not in values]:
+            raise ConfigError(
+                f"what is validated is judged by validation facts, and none of {self.config.stream} has a "
+                f"place in {missing[0]}",
+                remedy="Choose the rule balance, or give a number",
+            )
+        told = ", ".join(f"{key} {value:.4f}{cells[key].mark}" for key, value in values.items())
+        footnote = note(cells.items())
+        self.watcher.say(
+            f"trial {name}: validation {told}" + (f" ({footnote.rstrip('.')})" if footnote else "")
+        )
+        return values["H_cur"], values["A_TN"]
+
+
+def _trial(config: Config, path: Path, trials: _Trials) -> dict[str, Any]:
     """A run made aside, or what is left of one brought to its end."""
-    aside, stream = replace(runner.resources, alone=None), runner.stream
-    if is_run(path) and _can_go_on(config, stream, path, runner.watcher):
-        return resume(path, stream=stream, resources=aside)
-    return start(config, path, stream=stream, resources=aside, force=True)
+    if is_run(path) and _can_go_on(config, trials.stream, path, trials.watcher):
+        return resume(path, stream=trials.stream, resources=trials.resources)
+    return start(config, path, stream=trials.stream, resources=trials.resources, force=True)
 
 
 def _can_go_on(config: Config, stream: Stream, path: Path, watcher: Watcher) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -125,7 +125,7 @@ class Base(Section):
 LENGTH = frozenset({"passes", "steps", "schedule"})
 """Of `refine`: how long an update is trained, said beforehand."""
 
-STOPPING = frozenset({"validate_steps", "patience", "tolerance"})
+STOPPING = frozenset({"validate_steps", "least_steps", "patience", "tolerance"})
 """Of `refine`: how an update stops by itself."""
 
 
@@ -142,6 +142,7 @@ class Refine(Section):
     replay_negatives: Literal["current", "old"] = "current"
     buffer: Literal["uniform", "reservoir"] = "uniform"
     validate_steps: Annotated[int, Field(ge=0)] = 0  # 0 makes all passes; others let an update stop by itself
+    least_steps: Annotated[int, Field(ge=0)] = 0  # before so many an update does not stop by itself
     patience: Positive = 3
     tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the best that a better one adds at least
     schedule: tuple[Positive, ...] | None = None  # passes of updates 1, 2, ... instead of `passes`
@@ -185,11 +186,17 @@ class PenaltySettings(Section):
     detach_reference: bool = False
 
 
+VALIDATED: Final = "validated"
+
+
 class Cap(Section):
     """How long a newcomer's row may become: `factor` times what its degree suggests (methods with `cap`)."""
 
-    factor: Rate = 1.2
+    factor: Rate | Literal["validated"] = 1.2  # or chosen on validation facts, before the run begins
     norm: Literal["at-most", "exactly"] = "at-most"
+
+    def at(self, factor: float) -> Cap:
+        return self.model_copy(update={"factor": factor})
 
 
 class Evaluation(Section):

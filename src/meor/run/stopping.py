@@ -24,8 +24,8 @@ from meor.typing import SIDES, Role, Side, Split
 OLD_FACTS = 1_000
 """Validation facts of each earlier snapshot that are ranked at most."""
 
-NEW_FACTS = 4_000
-"""The same of the update itself: ranking ENTITY's 15,000 would take longer than the pass they judge."""
+NEW_FACTS = 2_000
+"""The same of the update itself: ranking all 15,000 of ENTITY would take longer than the pass they judge."""
 
 Counted = NDArray[np.int64]
 

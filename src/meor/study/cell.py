@@ -13,8 +13,10 @@ from typing import Any
 from filelock import FileLock
 
 from meor.errors import MeorError, StudyError, is_interrupt
-from meor.methods import is_penalized
+from meor.methods import METHODS, is_penalized
 from meor.run.config import Config
+from meor.run.control import CONTROL
+from meor.run.dialled import keep
 from meor.run.layout import is_run
 from meor.run.session import resume, start
 from meor.run.trainer import Resources
@@ -22,7 +24,7 @@ from meor.run.view import RunView
 from meor.storage.disk import Disk
 from meor.stream.registry import open_stream
 from meor.stream.snapshot import Stream
-from meor.study.cells import StudyCell
+from meor.study.cells import StudyCell, is_source, judged_by, source_of
 from meor.study.coefficient import kept_balance, read_balance
 from meor.study.plan import PAIR
 from meor.study.row_file import OtherSettingsError, read_row, require_intact, row_of_run, write_row
@@ -78,7 +80,7 @@ def _still_good(task: Task, say: Say) -> Row | None:
     try:
         row = finished(task)
         if row is not None:
-            require_intact(task.runs, row, task.cell.split)
+            require_intact(task.runs, row, judged_by(task.plan, task.cell))
     except OtherSettingsError:
         raise
     except MeorError as error:
@@ -100,6 +102,8 @@ def _made(task: Task, say: Say) -> Row:
         )
     stream = _opened(task.cell.group.stream, task.means.data_dir)
     task.folder.parent.mkdir(parents=True, exist_ok=True)
+    if (source := source_of(task.plan, task.cell)) is not None:
+        return _derived(task, folder_of(task.runs, source), stream, say)
     weight = _weight(task, stream, say)
     if weight.coefficient == 0.0 and task.cell.multiple is not None:
         return _inactive(task, stream, say)
@@ -122,12 +126,29 @@ def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
     config = task.cell.config(task.plan, weight.coefficient, weight.begins)
     if task.plan.schedule == PAIR and not task.is_free:
         config = scheduled(config, _begun(task, task.cell.host_alone), stream)
-    _bring_to_the_end(task, config, stream, say)
-    place, given = task.folder.relative_to(task.runs).as_posix(), weight.coefficient or 0.0
-    view = RunView.open(task.folder)
-    made = row_of_run(task.plan, task.cell, view, stream, place=place, coefficient=given)
+    starts = not task.is_free and task.cell != task.cell.alone
+    _bring_to_the_end(task, config, stream, task.alone_folder if starts else None, say)
+    return _told(task, stream, weight.coefficient or 0.0)
+
+
+def _derived(task: Task, source: Path, stream: Stream, say: Say) -> Row:
+    """From a finished run, without training: its newcomers' rows scaled, or its scores transformed."""
+    view, cell = RunView.open(source), task.cell
+    if METHODS[cell.method].kind == "transform":
+        own = {"method": cell.method, "coefficient": None, "coefficient_from": 1}
+        _bring_to_the_end(task, view.config.model_copy(update=own), stream, source, say)
+    else:
+        assert cell.at is not None  # noqa: S101  (it stands on a curve)
+        keep(view, cell.at, task.folder, stream=stream, resources=_resources(task), force=True)
+    return _told(task, stream, view.endpoints().get(CONTROL, {}).get("coefficient", 0.0))
+
+
+def _told(task: Task, stream: Stream, coefficient: float) -> Row:
+    place, view = task.folder.relative_to(task.runs).as_posix(), RunView.open(task.folder)
+    made = row_of_run(task.plan, task.cell, view, stream, place=place, coefficient=coefficient)
     row = _kept(task, made)
-    if not task.means.keep_weights and task.cell != task.cell.alone:
+    needed = task.cell == task.cell.alone or is_source(task.plan, task.cell)
+    if not (task.means.keep_weights or needed):
         drop_weights(task.folder)
     return row
 
@@ -137,14 +158,19 @@ def _kept(task: Task, row: Row) -> Row:
     return row
 
 
-def _bring_to_the_end(task: Task, config: Config, stream: Stream, say: Say) -> None:
-    resources = Resources(
+def _resources(task: Task, alone: Path | None = None) -> Resources:
+    means = task.means
+    return Resources(
         threads=1,
-        memory=task.means.memory,
-        cache=task.means.cache,
-        checkpoint_seconds=task.means.checkpoint_seconds,
-        alone=None if task.is_free or task.cell == task.cell.alone else task.alone_folder,
+        memory=means.memory,
+        cache=means.cache,
+        checkpoint_seconds=means.checkpoint_seconds,
+        alone=alone,
     )
+
+
+def _bring_to_the_end(task: Task, config: Config, stream: Stream, alone: Path | None, say: Say) -> None:
+    resources = _resources(task, alone)
     if not is_run(task.folder):
         start(config, task.folder, stream=stream, resources=resources)
         return
@@ -190,8 +216,10 @@ def drop_weights(folder: Path) -> None:
 
 def _settings(task: Task) -> dict[str, Any]:
     """What must not have changed since a cell was made; where inputs lie may."""
-    found: dict[str, Any] = task.cell.config(task.plan).model_dump(mode="json", exclude={"data_dir"})
-    return found
+    source = source_of(task.plan, task.cell)
+    config = (source or task.cell).config(task.plan)
+    found: dict[str, Any] = config.model_dump(mode="json", exclude={"data_dir"})
+    return found if source is None else {**found, "method": task.cell.method, "made_from": source.name}
 
 
 @lru_cache(maxsize=2)

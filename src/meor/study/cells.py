@@ -10,7 +10,7 @@ from meor.escape import file_name
 from meor.methods import CAP, METHODS, NONE, former_name, is_penalized
 from meor.methods.coefficient import ALWAYS, MULTIPLES
 from meor.run.config import Config
-from meor.study.curve import COEFFICIENT, MULTIPLE
+from meor.study.curve import COEFFICIENT, MULTIPLE, Curve
 from meor.study.plan import BALANCE, VALIDATED, Study, folder_name
 from meor.study.rows import UNREGULARIZED, Group, Row
 
@@ -94,15 +94,48 @@ def method_cells(plan: Study) -> list[StudyCell]:
                     found.append(StudyCell(group, seed, method))
                 elif is_penalized(method):
                     found += _weighted(plan, StudyCell(group, seed, method))
-            found += _on_curves(plan, group, seed)
+            for name, curve in plan.curves.items():
+                if curve.of is None:
+                    found += [_on_curve(StudyCell(group, seed, NONE), name, curve, at) for at in curve.values]
     return found
 
 
-def _on_curves(plan: Study, group: Group, seed: int) -> Iterator[StudyCell]:
-    for name, curve in plan.curves.items():
-        for at in curve.values:
-            weight: dict[str, Any] = {curve.along: at} if curve.along in (MULTIPLE, COEFFICIENT) else {}
-            yield StudyCell(group, seed, curve.method, **weight, curve=name, at=at)
+def derived_cells(plan: Study) -> list[StudyCell]:
+    """Runs that are made from those of other curves: nothing is trained."""
+    return [
+        _on_curve(StudyCell(group, seed, NONE), name, curve, at)
+        for group in plan.groups
+        for seed in plan.seeds
+        for name, curve in plan.curves.items()
+        if curve.of is not None
+        for at in curve.values
+    ]
+
+
+def judged_by(plan: Study, cell: StudyCell) -> str:
+    """The split whose facts the row of a cell is about."""
+    return VALID if cell.split == VALID else plan.judged[0]
+
+
+def is_source(plan: Study, cell: StudyCell) -> bool:
+    """Is the run of another cell made from this one's?"""
+    return any(
+        curve.of == cell.curve and cell.at in [curve.source_at(at) for at in curve.values]
+        for curve in plan.curves.values()
+        if curve.of is not None
+    )
+
+
+def source_of(plan: Study, cell: StudyCell) -> StudyCell | None:
+    """The cell whose run a cell is made from; None where it is trained."""
+    if cell.curve is None or cell.at is None or (name := plan.curves[cell.curve].of) is None:
+        return None
+    return _on_curve(cell, name, plan.curves[name], plan.curves[cell.curve].source_at(cell.at))
+
+
+def _on_curve(cell: StudyCell, name: str, curve: Curve, at: float) -> StudyCell:
+    weight: dict[str, Any] = {curve.along: at} if curve.along in (MULTIPLE, COEFFICIENT) else {}
+    return StudyCell(cell.group, cell.seed, curve.method, **weight, curve=name, at=at)
 
 
 def selection_cells(plan: Study, multiples: Sequence[float] = MULTIPLES[:ALWAYS]) -> list[StudyCell]:

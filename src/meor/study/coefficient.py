@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -43,6 +43,16 @@ def read_balance(path: Path) -> Balance | None:
         return Balance(**read_sealed(path)) if path.is_file() else None
     except (TypeError, MeorError):
         return None
+
+
+def kept_balances(plan: Study, whose: Mapping[Path, tuple[Group, int, str]]) -> tuple[KeptBalance, ...]:
+    """Those that are kept, in the order of groups, pairs and methods."""
+    order = {group: place for place, group in enumerate(plan.groups)}
+    methods = list(METHODS)
+    found = [
+        KeptBalance(*named, kept) for path, named in whose.items() if (kept := read_balance(path)) is not None
+    ]
+    return tuple(sorted(found, key=lambda one: (order[one.group], one.pair, methods.index(one.method))))
 
 
 def kept_balance(

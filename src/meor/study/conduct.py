@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import MeorError
-from meor.methods import CAP, METHODS, NONE, method_label
+from meor.methods import CAP, NONE, is_penalized, method_label
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import read_json, to_json
 from meor.stream.registry import check_there
@@ -24,13 +24,15 @@ from meor.study.cells import (
     StudyCell,
     alone_cells,
     capped_cells,
+    derived_cells,
     method_cells,
     rows_of_the_study,
     selection_cells,
+    source_of,
     trial_cells,
     validated_cells,
 )
-from meor.study.coefficient import Choice, KeptBalance, choices, next_multiple, read_balance
+from meor.study.coefficient import Choice, KeptBalance, choices, kept_balances, next_multiple
 from meor.study.execute import Executor, Serial
 from meor.study.plan import VALIDATED, Study
 from meor.study.popularity import POPULARITY, popularity_of
@@ -82,16 +84,14 @@ class _Conductor:
         self.plan, self.out, self.executor, self.means, self.observer = plan, out, executor, means, observer
         self.keep, self.results = keep, Results(out)
         self.runs = (means.runs or out / RUNS_FOLDER).absolute()
-        self.rows: dict[StudyCell, Row] = {}
-        self.choices: tuple[Choice, ...] = ()
+        self.rows, self.choices = dict[StudyCell, Row](), tuple[Choice, ...]()
         self.seconds, self.popularity = self._told_seconds(), dict[str, Any]()
-        self.failures: dict[str, str] = {}
-        self.consequences: dict[str, str] = {}  # failures of what needed a run that failed
+        self.failures, self.consequences = dict[str, str](), dict[str, str]()  # the latter follow from others
 
     def conduct(self) -> Findings:
         first = [*alone_cells(self.plan), *capped_cells(self.plan)]
         second = [*selection_cells(self.plan), *method_cells(self.plan)]
-        self._recall([*first, *second])
+        self._recall([*first, *second, *derived_cells(self.plan)])
         needed = {cell.group.stream for cell in (*first, *second) if cell not in self.rows}
         for stream in self.plan.stream:
             if stream in needed:
@@ -120,19 +120,18 @@ class _Conductor:
 
     def _stages(self, first: Sequence[StudyCell], second: Sequence[StudyCell]) -> None:
         if all(cell in self.rows for cell in (*first, *second)):
-            while more := self._larger():
-                self._recall(more)
-                if not all(cell in self.rows for cell in more):
-                    break
-            self.choices = self._choices()
-            self._recall(self._validated())
-        rule = VALIDATED in self.plan.coefficient_rule
-        later = self.plan.pairs * len(self.plan.groups) * len(self.plan.penalized) if rule else 0
+            self._recall_choices()
+        rule, derived = VALIDATED in self.plan.coefficient_rule, derived_cells(self.plan)
+        later = len(derived) + rule * self.plan.pairs * len(self.plan.groups) * len(self.plan.penalized)
         self._hosts_alone(first, len(first) + len(second) + later)
         ready = [cell for cell in second if self._has_start(cell)]
         if second:
             self._write_part()
             self._stage("methods", ready, len(first) + len(ready) + later)
+        if derived:
+            self._write_part()
+            whole = [cell for cell in derived if self._has_start(cell)]
+            self._stage("dialled and calibrated", whole, len(first) + len(ready) + later)
         if rule:
             self._write_part()
             made = {*first, *ready}
@@ -144,6 +143,14 @@ class _Conductor:
                 self.observer.say(remark)
             third = [cell for cell in self._validated() if cell not in made and self._has_start(cell)]
             self._stage("validated", third, len(made) + len(third))
+
+    def _recall_choices(self) -> None:
+        while more := self._larger():
+            self._recall(more)
+            if not all(cell in self.rows for cell in more):
+                break
+        self.choices = self._choices()
+        self._recall(self._validated())
 
     def _hosts_alone(self, cells: Sequence[StudyCell], total: int) -> None:
         """First as they are, then capped: these are trained for as long as those were."""
@@ -207,9 +214,11 @@ class _Conductor:
 
     def _has_start(self, cell: StudyCell) -> bool:
         """A pair whose host alone failed has nothing to start from: its cells fail with it, by name."""
-        if self._task(cell).is_free:
+        source = source_of(self.plan, cell)
+        if source is None and self._task(cell).is_free:
             return True
-        before = next((one for one in (cell.host_alone, cell.alone) if one not in {cell, *self.rows}), None)
+        needed = (cell.host_alone, cell.alone) if source is None else (source,)
+        before = next((one for one in needed if one not in {cell, *self.rows}), None)
         if before is not None:
             self.consequences[cell.name] = f"{before.name} failed, and this run starts from it."
         return before is None
@@ -226,17 +235,9 @@ class _Conductor:
 
     def _balances(self) -> tuple[KeptBalance, ...]:
         """What each pair's coefficients were made from; those of selection pairs count as well."""
-        found: dict[Path, KeptBalance] = {}
-        groups, methods = self.plan.groups, list(METHODS)
-        order = {
-            cell: (groups.index(cell.group), cell.seed, methods.index(cell.method)) for cell in self.rows
-        }
-        for cell in sorted(self.rows, key=order.__getitem__):
-            path = self._task(cell).balance_file
-            kept = read_balance(path)
-            if kept is not None and path not in found:
-                found[path] = KeptBalance(cell.group, cell.seed, cell.method, kept)
-        return tuple(found.values())
+        mine = [cell for cell in self.rows if is_penalized(cell.method)]
+        whose = {self._task(cell).balance_file: (cell.group, cell.seed, cell.method) for cell in mine}
+        return kept_balances(self.plan, whose)
 
     def _remarks(self, balances: Sequence[KeptBalance]) -> dict[str, bytes | None]:
         """Beside the rows: what coefficients were made from, and which cells failed; absent if nothing."""

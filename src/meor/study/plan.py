@@ -27,7 +27,7 @@ from meor.run.config import Config
 from meor.run.explain import explain
 from meor.run.settings import Method
 from meor.storage.yaml_file import read_yaml, to_yaml
-from meor.study.curve import MULTIPLE, Curve, several
+from meor.study.curve import DIAL, MULTIPLE, Curve, several
 from meor.study.misfit import MisfitError, lines_of_problems
 from meor.study.presets import study_file
 from meor.study.rows import Group
@@ -46,7 +46,7 @@ _OWNED = {
     "seed": _BESIDE.format("first_seed"),
     "coefficient_from": "leave it out; a coefficient acts from the update on that decides it",
     **dict.fromkeys(("coefficient", "coefficient_rule"), _OR_OPTION.format("coefficient_rule", "rule")),
-    "evaluation.split": "leave it out; test facts judge runs, validation facts choose multiples",
+    "evaluation.split": _BESIDE.format("judged"),
 }
 """What the study itself decides for each run, and how to say it."""
 
@@ -98,7 +98,9 @@ class Study(BaseModel):
     schedule: Literal["pair", "own"] = (
         "pair"  # as long as the pair's host alone, or until each stops by itself
     )
-    validation: bool = False  # are validation facts ranked as well, for whoever chooses?
+    judged: Annotated[
+        tuple[Literal["test", "valid"], ...], BeforeValidator(several), Field(min_length=1, max_length=2)
+    ] = ("test",)  # the facts that are ranked; tables show the first
     pairs: Annotated[int, Field(ge=1, lt=FIRST_SELECTION_SEED)] = 8
     first_seed: Annotated[int, Field(ge=0, lt=FIRST_SELECTION_SEED)] = 0
     selection_pairs: Annotated[int, Field(ge=1)] = 1
@@ -129,10 +131,23 @@ class Study(BaseModel):
 
     def _check_curves(self) -> None:
         for name, curve in self.curves.items():
-            if problem := curve.problem():
+            if problem := curve.problem() or self._misplaced(curve):
                 raise MisfitError("curves", f"{name} {problem}")
         if len({file_name(name) for name in self.curves}) < len(self.curves):
             raise MisfitError("curves", "have two names whose runs would share one folder: rename one")
+
+    def _misplaced(self, curve: Curve) -> str | None:
+        """What is wrong with the curve that another one starts from."""
+        if curve.of is None:
+            return None
+        source = self.curves.get(curve.of)
+        if source is None or source.of is not None:
+            return f"starts from {curve.of}, which is no curve whose runs are trained"
+        if any(curve.source_at(at) not in source.values for at in curve.values):
+            return f"starts from places that are no values of {curve.of}"
+        if curve.along == DIAL and curve.method != source.method:
+            return f"dials {curve.of}, so its method is {source.method}"
+        return None
 
     def _check_folders(self) -> None:
         folders: dict[str, str] = {}
@@ -204,6 +219,11 @@ class Study(BaseModel):
             for curve in self.curves.values():
                 for at in curve.values:
                     self.config(group, curve.method, 0, sets=curve.sets(at))
+            if self.config(group, NONE, 0).cap.factor == VALIDATED:
+                raise ConfigError(
+                    "cap.factor=validated is chosen for a single run",
+                    remedy="Give a study a number, or a curve along cap.factor (judged: valid)",
+                )
 
     def config(
         self,
@@ -215,13 +235,12 @@ class Study(BaseModel):
         *,
         sets: Sequence[str] = (),
     ) -> Config:
-        """The settings of one run, judged on test facts."""
+        """The settings of one run."""
         evaluation = self.settings.get("evaluation", {})
         if not isinstance(evaluation, dict):
             raise ConfigError("evaluation is a group of settings", remedy="Set e.g. evaluation.sides")
         flags = {**self.settings, **asdict(group), "method": method, "seed": seed}
-        splits = ["test", "valid"] if self.validation else ["test"]
-        flags |= {"evaluation": {**evaluation, "split": splits}}
+        flags |= {"evaluation": {**evaluation, "split": self.judged}}
         flags |= {"coefficient": coefficient, "coefficient_from": begins}
         return Config.gather(flags=flags, sets=[*self.sets, *sets])
 

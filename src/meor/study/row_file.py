@@ -16,7 +16,7 @@ from meor.run.view import RunView
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import read_sealed, sealed
 from meor.stream.snapshot import Stream
-from meor.study.cells import VALID, StudyCell
+from meor.study.cells import VALID, StudyCell, judged_by
 from meor.study.plan import BALANCE, PAIR, Study
 from meor.study.rows import ENDPOINTS, UNREGULARIZED, Row, check_identity, row_of
 from meor.study.shared import pair_hash, reference_hash, schedule_hash
@@ -37,7 +37,7 @@ def row_of_run(
     plan: Study, cell: StudyCell, view: RunView, stream: Stream, *, place: str, coefficient: float
 ) -> Row:
     """What a finished run says of itself; `place` is its folder below those of the study."""
-    named = view.endpoints()[cell.split]
+    named = view.endpoints()[judged_by(plan, cell)]
     values: dict[str, Any] = {name: named[name]["value"] for name in ENDPOINTS}
     partial = {name: whole for name in ENDPOINTS if (whole := overall(named[name])).partial}
     existing: dict[str, Any] = {f"{name}_existing": whole.value for name, whole in partial.items()}
@@ -68,7 +68,7 @@ def row_of_run(
 
 
 def _on_validation(plan: Study, view: RunView) -> dict[str, Any]:
-    if not plan.validation:
+    if VALID not in plan.judged[1:]:
         return {}
     found = view.endpoints()[VALID]
     return {f"{name}_valid": overall(found[name]).value for name in ENDPOINTS}

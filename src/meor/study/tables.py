@@ -67,8 +67,10 @@ def study_tables(
         for group in plan.groups:
             made = frontier_table(plan, rows, group), verdict_table(plan, rows, group)
             found += [_marked(table, rows, [group]) for table in made]
+    notes = [] if plan.judged[0] == "test" else ["Endpoints are of validation facts."]
     if note := sample_note(plan.sample):
-        found = [replace(table, notes=(*table.notes, note)) for table in found]
+        notes.append(note)
+    found = [replace(table, notes=(*table.notes, *notes)) for table in found]
     if "boundary" in plan.tables:  # it counts records, which are not sampled
         found.append(boundary_table(plan, balances))
     return [table for table in found if table.has_ours]

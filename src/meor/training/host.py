@@ -46,6 +46,7 @@ class Plan:
     schedule: tuple[int, ...] = ()  # passes of updates 1, 2, ... where they are decided; `passes` else
     steps: int = 0  # of each update, rounded up to whole passes; 0: `passes`
     least_passes: int = 0  # before so many nothing stops
+    least_steps: int = 0  # the same in steps of an update
 
     def __post_init__(self) -> None:
         one_of("order", self.order, Order)

@@ -157,7 +157,8 @@ def _judge(training: Training, mrr: float, plan: Plan) -> None:
         }
     else:
         cursor.stale += 1
-        cursor.stopped = cursor.stale >= plan.patience and cursor.pass_number >= plan.least_passes
+        enough = cursor.pass_number >= plan.least_passes and cursor.step >= plan.least_steps
+        cursor.stopped = cursor.stale >= plan.patience and enough
 
 
 def _restore_best(training: Training) -> None:
