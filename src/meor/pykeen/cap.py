@@ -14,7 +14,6 @@ from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
 from meor.typing import Ids
 
-
 FACTOR = 1.2
 """The default of `cap.factor`."""
 
