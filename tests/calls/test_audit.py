@@ -113,6 +113,14 @@ def test_what_cannot_be_audited_is_refused_with_a_sentence(made: Run, tmp_path: 
     assert isinstance(meor.audit(made, out="once", force=True), Audit)
 
 
+def test_a_long_audit_says_how_far_it_is_and_a_short_one_nothing(ring: Path, monkeypatch, capsys) -> None:
+    meor.audit(random_scores, tiny_stream())
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("meor.calls.progress.SLOW_SECONDS", 0.0)
+    meor.audit(random_scores, tiny_stream())
+    assert "update 2: ranking test facts" in capsys.readouterr().err
+
+
 def test_pandas_is_imported_by_to_frame_alone_and_named_where_it_is_missing(monkeypatch) -> None:
     import sys
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meor.calls.audit_source import Source, Wanted, of_model, of_pykeen, of_run, question_of
+from meor.calls.progress import on_stderr, slowly
 from meor.errors import InputError, RunError
 from meor.evaluation import audit as engine
 from meor.evaluation.audit import Question, SplitAudit, displacement_json
@@ -168,7 +169,8 @@ def audit(
     )
     with byte_budget(budget):
         source, question = _source(model, stream, wanted, None if data_dir is None else Path(data_dir))
-        found = audited(source, question, groups=None if groups is None else Path(groups), memory=budget)
+        grouped = None if groups is None else Path(groups)
+        found = audited(source, question, groups=grouped, memory=budget, say=slowly(on_stderr()))
     if out is not None:
         found.write(out, force=force)
     return found

@@ -67,6 +67,8 @@ class MeorCallback(TrainingCallback):
         """One entry per epoch: the mean penalty, and the share of steps at which it acted."""
         self._step, self._of_epoch, self._measured = 0, list[float](), False
         self.penalty.forget()
+        if self._cap is not None:
+            self._cap.forget()
 
     def pre_batch(self, **kwargs: Any) -> None:
         if self._cap is not None:

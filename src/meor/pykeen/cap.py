@@ -24,6 +24,10 @@ class RowCap:
     def __init__(self, stream: Stream, update: int, entity: Ids, factor: float = FACTOR) -> None:
         self.stream, self.update, self.factor = stream, update, factor
         self.row = torch.from_numpy(entity)  # of each id
+        self.forget()
+
+    def forget(self) -> None:
+        """Another training begins, perhaps of another model."""
         self._longest: Longest | None = None
 
     def __call__(self, model: Any) -> None:
