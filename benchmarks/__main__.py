@@ -42,6 +42,9 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
         "universes_transe": lambda: evaluation.against_cdist(
             entity, evaluation.random_model("transe", n, m), "random rows"
         ),
+        "generic": lambda: evaluation.against_bare_scores(
+            entity, evaluation.random_model("rotate", entity.entity_counts[1], entity.relation_counts[1])
+        ),
         **{
             f"epoch_{name}": lambda name=name: training.epoch_against_pykeen(entity, name)
             for name in ("complex", "distmult", "transe")

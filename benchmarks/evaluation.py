@@ -1,4 +1,4 @@
-"""Ranking: against PyKEEN's evaluator, against the bare matrix product, against torch.cdist."""
+"""Ranking: against PyKEEN's evaluator, the bare matrix product, torch.cdist, and bare scores in tiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from benchmarks.peer import factory, peer_model
-from benchmarks.timing import alternate, peak_gib, seconds
+from benchmarks.timing import alternate, peak_gib, processor_seconds, seconds
 from meor.backbone import BACKBONES, Model
 from meor.evaluation.rank import rank, rank_update
 from meor.random import generator
@@ -30,7 +30,7 @@ def against_pykeen(stream: Stream) -> dict[str, object]:
 
     model = random_model("complex", stream.entity_counts[0], stream.relation_counts[0])
     triples = factory(stream)
-    peer = peer_model("complex", triples, model)
+    peer = peer_model(triples, model)
     base = stream.snapshots[0]
     test, valid, train = (torch.from_numpy(np.array(part)) for part in (base.test, base.valid, base.train))
     found = {}
@@ -66,6 +66,10 @@ def against_pykeen(stream: Stream) -> dict[str, object]:
 def _historical(stream: Stream) -> list[Occurrences]:
     asked = [occurrences(stream, 4, side) for side in SIDES]
     return [one.select(one.role == Role.HISTORICAL) for one in asked]
+
+
+def _even_sample(asked: list[Occurrences], size: int) -> list[Occurrences]:
+    return [one.select(np.linspace(0, len(one) - 1, size).astype(np.int64)) for one in asked]
 
 
 def against_product(stream: Stream, model: Model, label: str) -> dict[str, object]:
@@ -108,7 +112,7 @@ def against_cdist(stream: Stream, model: Model, label: str, sample: int = 4096) 
     known = EvaluationFilter.through(stream, 4)
     n_old, n_cur = stream.entity_counts[3], stream.entity_counts[4]
     asked = _historical(stream)
-    few = [one.select(np.linspace(0, len(one) - 1, sample).astype(np.int64)) for one in asked]
+    few = _even_sample(asked, sample)
 
     def cdist() -> None:
         for one in few:
@@ -132,4 +136,33 @@ def against_cdist(stream: Stream, model: Model, label: str, sample: int = 4096) 
         "cdist_seconds_scaled": scaled,
         "times_faster": scaled / times["meor"],
         "coordinates_per_second": elements / times["meor"],
+    }
+
+
+def against_bare_scores(stream: Stream, model: Model, sample: int = 2048) -> dict[str, object]:
+    """The path of any score function: both universes of update 1 against the same scores and nothing else."""
+    known = EvaluationFilter.through(stream, 1)
+    n_old, n_cur = stream.entity_counts[0], stream.entity_counts[1]
+    asked = _even_sample([occurrences(stream, 1, side) for side in SIDES], sample)
+    queries = [model.query(one.anchor, one.relation, one.side) for one in asked]
+
+    def bare() -> None:
+        for query in queries:
+            for row in range(0, len(query), 512):
+                for column in range(0, n_cur, 2048):
+                    candidates = model.entity[column : min(column + 2048, n_cur)]
+                    model.backbone.compare_all(query[row : row + 512], candidates)
+
+    def ours() -> None:
+        for one in asked:
+            rank(model, one, known, (n_old, n_cur))
+
+    times = alternate({"bare": bare, "meor": ours}, clock=processor_seconds)
+    name, width = model.backbone.name, model.entity.shape[1]
+    return {
+        "what": f"both universes, ENTITY update 1, {sum(map(len, asked)):,} queries, {name}, width {width}, "
+        "processor seconds on all threads",
+        "meor_seconds": times["meor"],
+        "bare_seconds": times["bare"],
+        "ratio_to_bare_scores": times["meor"] / times["bare"],
     }

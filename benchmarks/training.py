@@ -30,7 +30,7 @@ def epoch_against_pykeen(stream: Stream, name: str) -> dict[str, object]:
         refine(Training.begin(Replay(plan), model, Update.of(stream, 0)))
 
     triples = factory(stream)
-    peer = peer_model(name, triples, random_model(name, n_entities, n_relations))
+    peer = peer_model(triples, random_model(name, n_entities, n_relations))
 
     def theirs() -> None:
         # A loop counts its epochs over calls, so each measurement has a new one.

@@ -64,3 +64,25 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     code = f"import sys, meor; print(sorted({heavy} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_without_pykeen_everything_is_imported_and_its_names_say_what_to_install() -> None:
+    code = """
+import sys
+sys.modules["pykeen"] = None
+import meor
+from meor import *
+for name in meor.pykeen.__all__:
+    try:
+        getattr(meor.pykeen, name)
+    except meor.MeorError as error:
+        assert "meor[pykeen]" in str(error)
+    else:
+        raise AssertionError(name)
+try:
+    meor.to_pykeen("nowhere")
+except meor.MeorError as error:
+    print(error)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "meor[pykeen]"' in found.stdout

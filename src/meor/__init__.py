@@ -9,17 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from meor import pykeen as pykeen
     from meor.backbone import BACKBONES as BACKBONES
     from meor.backbone import Backbone as Backbone
     from meor.backbone import Geometry as Geometry
     from meor.backbone import Model as Model
+    from meor.calls.audit import audit as audit
+    from meor.calls.report import report as report
+    from meor.calls.run import open_run as open_run
+    from meor.calls.run import run as run
+    from meor.calls.study import open_study as open_study
+    from meor.calls.study import study as study
     from meor.errors import MeorError as MeorError
-    from meor.evaluation.any_model import audit as audit
     from meor.evaluation.endpoints import endpoint as endpoint
     from meor.evaluation.endpoints import endpoints as endpoints
     from meor.evaluation.external import load_external as load_external
     from meor.evaluation.pykeen_folder import read_pykeen as read_pykeen
     from meor.evaluation.pykeen_model import from_pykeen as from_pykeen
+    from meor.evaluation.rank import Rules as Rules
     from meor.evaluation.rank import rank_update as rank_update
     from meor.hosts import HOSTS as HOSTS
     from meor.hosts import Host as Host
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
     from meor.methods.registry import Method as Method
     from meor.methods.registry import Variant as Variant
     from meor.methods.registry import register as register
+    from meor.pykeen.export import to_pykeen as to_pykeen
     from meor.run.config import Config as Config
     from meor.run.dial import dial as dial
     from meor.run.session import resume as resume
@@ -56,6 +64,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    # one call per command
+    "run": "meor.calls.run",
+    "open_run": "meor.calls.run",
+    "audit": "meor.calls.audit",
+    "study": "meor.calls.study",
+    "open_study": "meor.calls.study",
+    "report": "meor.calls.report",
     # streams
     "Stream": "meor.stream.snapshot",
     "open_stream": "meor.stream.registry",
@@ -72,8 +87,10 @@ _HOME = {
     "load_external": "meor.evaluation.external",
     "from_pykeen": "meor.evaluation.pykeen_model",
     "read_pykeen": "meor.evaluation.pykeen_folder",
-    "audit": "meor.evaluation.any_model",
+    "to_pykeen": "meor.pykeen.export",
+    "pykeen": "meor",
     "rank_update": "meor.evaluation.rank",
+    "Rules": "meor.evaluation.rank",
     "endpoint": "meor.evaluation.endpoints",
     "endpoints": "meor.evaluation.endpoints",
     # training
@@ -107,6 +124,9 @@ _HOME = {
     "MeorError": "meor.errors",
 }
 
+_ROOMS = ("run", "study", "report", "pykeen")
+"""Names that are packages as well; the first three take calls (`meor.called`)."""
+
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604  (every one of them is a string)
 
 if not TYPE_CHECKING:  # a type checker reads the imports above: every name has its real type
@@ -114,6 +134,8 @@ if not TYPE_CHECKING:  # a type checker reads the imports above: every name has 
     def __getattr__(name):
         if name not in _HOME:
             raise AttributeError(f"meor has no public name {name!r}; there are {', '.join(_HOME)}")
+        if name in _ROOMS:
+            return import_module(f"meor.{name}")
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value

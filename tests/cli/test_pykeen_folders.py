@@ -103,3 +103,24 @@ def test_the_layout_of_arrays_is_said_since_no_shape_can_tell(ring: Path, tmp_pa
             through=2,
             layout="sideways",
         )
+
+
+def test_it_is_the_first_version_of_a_store(ring: Path, tmp_path: Path) -> None:
+    invoke("store", "create", tmp_path / "live", "--from", SAVED / "transe", "--stream", ring, "--quiet")
+    stream, saved = tiny_stream(), meor.read_pykeen(SAVED / "transe")
+    version = meor.Store.open(tmp_path / "live").version()
+    expected = saved.on(stream, 2).entity
+    assert np.array_equal(version.model().entity.numpy(), expected.to(version.model().entity.dtype).numpy())
+    assert version.config().backbone == "transe"
+    label, relation = stream.entities.label(0), stream.relations.label(0)
+    assert len(meor.Store.open(tmp_path / "live").model().top(label, relation, 3)) == 3
+
+
+def test_a_store_of_it_needs_a_stream_and_rows_of_one_relation_each(ring: Path, tmp_path: Path) -> None:
+    start = ("store", "create", tmp_path / "live", "--from")
+    assert "Name its stream with --stream" in refused(*start, SAVED / "transe")
+    assert "inverse relations" in refused(*start, SAVED / "complex-inverse", "--stream", ring)
+    assert "--backbone transe" in refused(*start, SAVED / "transe", "--stream", ring, "--backbone", "complex")
+    given = (SAVED / "transe", "--stream", ring, "--relation", "r.npy")
+    assert "leave --relation and --vocabulary out" in refused(*start, *given)
+    assert not (tmp_path / "live").exists()

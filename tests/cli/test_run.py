@@ -10,9 +10,10 @@ from rich.console import Console
 from tests.tiny_run import SETTINGS, results, tiny_stream
 from typer.testing import CliRunner
 
+from meor.calls.progress import Live, watcher
+from meor.calls.run import default_out, stream_setting
 from meor.cli import app
-from meor.cli.progress import Live, watcher
-from meor.cli.run import default_out, endpoint_table, legend, stream_setting
+from meor.cli.run import endpoint_table, legend
 from meor.run.config import Config
 from meor.run.view import RunView
 

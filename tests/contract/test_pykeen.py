@@ -20,7 +20,7 @@ from benchmarks.peer import factory, peer_model
 def test_scores_agree_with_pykeen_for_the_same_weights(name: str) -> None:
     stream = world(seed=0)
     model = random_model(name, stream.entity_counts[0], stream.relation_counts[0], dim=40)
-    peer = peer_model(name, factory(stream), model)
+    peer = peer_model(factory(stream), model)
     fact = np.array(stream.snapshots[0].train[:200])
     constant = GAMMA if name in ("rotate", "transe", "transe-l2") else 0.0
     with torch.no_grad():

@@ -1,7 +1,8 @@
 """E1: every code block of the documents is executed, on a small stream with small settings.
 
 A block, or a command of one, that cannot be is named in an HTML comment above it that says why:
-`<!-- not executed: reason -->`, or `<!-- not executed, meor data fetch: reason -->` for one command.
+`<!-- not executed: reason -->`, or `<!-- not executed, meor data fetch: reason -->` for one command. A block
+below `<!-- needs pykeen -->` is executed where that is installed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import shutil
 import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 
@@ -38,6 +40,8 @@ ELSEWHERE = {
     "docs/penalty.md": "tests/methods/test_penalty_docs.py",
     "docs/extend.md": "tests/backbone/test_own_backbone.py",
 }
+NEEDS = re.compile(r"<!-- needs (\w+) -->")
+ABOVE = ("<!-- not executed", "<!-- needs ")
 NOT_EXECUTED = re.compile(r"<!-- not executed(?:, (?P<command>[^:]+))?: (?P<reason>.+) -->")
 SMALL = [part for text in SETTINGS for part in ("--set", text)]
 ADDED = {
@@ -46,7 +50,6 @@ ADDED = {
 }
 METHODS = ["--method", "none", "--method", "meor"]
 VERDICTS = (0, 3, 4)  # admitted, refused, flagged: a small model decides otherwise than a trained one
-IN_SMALL = {'backbone="transe")': 'backbone="transe", dim=4, base={"epochs": 1}, refine={"passes": 1})'}
 STANDS_FOR = {
     "FACTS": "undated.tsv",
     **dict.fromkeys(("ENTITY", "FBInc-S", "FBInc-L", "WN-CKGE"), "my/folder"),
@@ -58,6 +61,7 @@ class Block:
     kind: str
     text: str
     spared: tuple[tuple[str | None, str], ...]  # (command or None for the block, reason)
+    needs: tuple[str, ...] = ()  # packages that are extras
 
     @property
     def commands(self) -> list[list[str]]:
@@ -67,7 +71,8 @@ class Block:
 
     @property
     def is_spared(self) -> bool:
-        return any(command is None for command, _ in self.spared)
+        missing = any(find_spec(name) is None for name in self.needs)
+        return missing or any(command is None for command, _ in self.spared)
 
     @property
     def is_shell(self) -> bool:
@@ -85,12 +90,13 @@ def blocks(name: str) -> Iterator[Block]:
     lines = text.splitlines()
     for token in MarkdownIt().parse(text):
         if token.type in ("fence", "code_block") and not token.info.startswith("{") and token.map:
-            above = takewhile(
-                lambda line: line.startswith("<!-- not executed"), lines[token.map[0] - 1 :: -1]
-            )
-            spared = [NOT_EXECUTED.fullmatch(line) for line in above]
+            above = [*takewhile(lambda line: line.startswith(ABOVE), lines[token.map[0] - 1 :: -1])]
+            spared = (NOT_EXECUTED.fullmatch(line) for line in above)
             yield Block(
-                token.info, token.content, tuple((one["command"], one["reason"]) for one in spared if one)
+                token.info,
+                token.content,
+                tuple((one["command"], one["reason"]) for one in spared if one),
+                tuple(name for line in above for name in NEEDS.findall(line)),
             )
 
 
@@ -174,10 +180,7 @@ def in_small(words: list[str]) -> list[str]:
 
 
 def execute_python(block: Block, names: dict[str, object]) -> None:
-    text = block.text
-    for whole, small in IN_SMALL.items():
-        text = text.replace(whole, small)
-    exec(compile(text, "<block>", "exec"), names)
+    exec(compile(block.text, "<block>", "exec"), names)
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in ELSEWHERE])

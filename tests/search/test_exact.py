@@ -47,7 +47,7 @@ def asked(scoring: Geometry | Backbone, row: np.ndarray) -> tuple[Candidates, Qu
 
 
 def test_a_formula_gives_what_its_geometry_gives() -> None:
-    row = small_numbers(TILE_ROWS + 800, 0)
+    row = small_numbers(7 * TILE_ROWS + 32, 0)
     (by_kernel, kernel_asks), (by_formula, formula_asks) = asked(Geometry.L1, row), asked(Plain(), row)
     assert Plain().scoring is not Geometry.L1
     for begin, end in ((0, len(row)), (500, 1400), (7, 7)):

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from meor.calls.progress import watcher
+from meor.calls.run import resources
 from meor.cli import new_verb
 from meor.cli.options import Columns, Memory, Quiet, Threads
-from meor.cli.progress import watcher
-from meor.cli.run import resources
 from meor.escape import LONGEST, shell, terminal
 from meor.run.session import use_threads
 from meor.storage.disk import Disk, commit_file

@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from meor.backbone import BACKBONES
+from meor.calls.audit import PROTOCOLS, audited, older, require_free
+from meor.calls.audit_source import Files, Source, Wanted, given, of_run, question_of
+from meor.calls.progress import on_stderr
 from meor.cli import new_verb
-from meor.cli.audit_input import Files, Source, Wanted, given, of_run, question_of
 from meor.cli.audit_result import differences, show, show_protocols
 from meor.cli.options import Columns, DataDir, DuplicatesRule, Memory, UnseenRule, listed
 from meor.errors import InputError, RunError
 from meor.escape import terminal
-from meor.evaluation.audit import Question, SplitAudit, audit, displacement_json
-from meor.evaluation.endpoints import to_json as endpoints_json
+from meor.evaluation.audit import Question
 from meor.evaluation.external import HALVES
-from meor.evaluation.forgetting import published
-from meor.evaluation.groups import read_groups
-from meor.evaluation.groups import to_json as groups_json
-from meor.evaluation.rank import FilterPrefix
-from meor.evaluation.ranks_file import ranks_bytes
 from meor.heap import parse_bytes
-from meor.run.layout import ENDPOINTS, RANKS, VOCABULARY, unfinished, update_name, vocabulary_bytes
-from meor.storage.disk import Disk, replace_folder
-from meor.storage.json_file import to_json
+from meor.run.layout import ENDPOINTS, unfinished
 from meor.stream.registry import open_stream
 from meor.stream.rules import Reading, reading
-from meor.typing import Split
 
 app = new_verb()
-
-DISPLACEMENT, GROUPS, PROTOCOLS = "displacement.json", "groups.json", "protocols.json"
-MARK = "audit.json"
-"""The file that makes a folder an audit, so that --force replaces audits and nothing else."""
 
 
 @app.command()
@@ -113,48 +100,27 @@ def command(
     """
     budget = parse_bytes(memory)
     if out is not None:
-        _require_free(out, force=force)
+        require_free(out, force=force)
     wanted = Wanted(update, updates, sides, split, ties, filter_prefix, filter_splits)
     files = Files(backbone, entity, relation, vocabulary, layout, pykeen)
     source, question = _source(run, stream, files, data_dir, wanted, reading(duplicates, unseen, columns))
-    grouped = None if groups is None else read_groups(groups, source.stream)
-    with Console(stderr=True).status("auditing") as status:
-        found = audit(
-            source.stream, source.model_of, question, groups=grouped, memory=budget, say=status.update
-        )
-        older = _older(source, question, run is not None, budget) if protocols else None
+    with on_stderr().status("auditing") as status:
+        found = audited(source, question, groups=groups, memory=budget, say=status.update)
+        beside = older(source, question, sequence=run is not None, memory=budget) if protocols else {}
     source = replace(source, model_of=_let_go)  # writing takes memory of its own
-    content = _content(source, question, found)
-    if older is not None:
-        content[PROTOCOLS] = older
+    more = {PROTOCOLS: beside} if protocols else {}
     if out is not None:
-        replace_folder(Disk(), out, _files(source, content, found))
+        found.write(out, force=force, more=more)
+    content = {**found.content(), **more}
     disagreements = None
     if source.run is not None and source.comparable and question == source.question(Wanted()):
-        disagreements = differences(source.run, found, content[ENDPOINTS])
+        disagreements = differences(source.run, found.by_split, content[ENDPOINTS])
     if as_json:
         print(json.dumps({**content, "disagreements": disagreements}, indent=2, allow_nan=False))
     else:
-        show(Console(), source.stream, f"{source.stream.name}, {source.backbone}", found)
-        show_protocols(Console(), older or {})
+        show(Console(), source.stream, f"{source.stream.name}, {source.backbone}", found.by_split)
+        show_protocols(Console(), beside)
     _conclude(run, out, disagreements, "" if run is None else unfinished(run, source.stream.updates[-1]))
-
-
-def _require_free(out: Path, *, force: bool) -> None:
-    """Refuse a folder that may not be replaced, before any work is done."""
-    if not os.path.lexists(out):
-        parent = next(place for place in out.absolute().parents if os.path.lexists(place))
-        if not parent.is_dir():
-            raise InputError("is not a folder", remedy="Name another place with --out", path=parent)
-        return
-    if not out.is_dir():
-        raise InputError("is a file", remedy="Name a folder with --out", path=out)
-    if not any(out.iterdir()):
-        return
-    if not (out / MARK).is_file():
-        raise InputError("the folder holds other files", remedy="Name another one with --out", path=out)
-    if not force:
-        raise InputError("the folder holds an audit", remedy="Replace it with --force", path=out)
 
 
 def _source(
@@ -184,52 +150,6 @@ def _source(
 
 def _let_go(update: int) -> NoReturn:
     raise RunError(f"the model of update {update} has been let go of.")
-
-
-def _older(source: Source, question: Question, sequence: bool, memory: int) -> dict[str, Any]:
-    """Protocols A and B by split; forgetting where there is a model after every update."""
-    last, rules = max(question.updates), replace(question.rules, filter_prefix=FilterPrefix.INTRODUCED)
-    return {
-        split.value: published(
-            source.stream,
-            source.model_of,
-            range(last + 1) if sequence else [last],
-            split=split,
-            sides=question.sides,
-            rules=rules,
-            memory=memory,
-        )
-        for split in question.splits
-    }
-
-
-def _content(source: Source, question: Question, found: Mapping[Split, SplitAudit]) -> dict[str, Any]:
-    """The JSON files of an audit, by name. They hold no time and no path: equal audits are equal bytes."""
-    content: dict[str, Any] = {
-        MARK: {
-            "kind": "audit",
-            "stream": source.stream.name,
-            "stream_hash": source.stream.content_hash(),
-            "backbone": source.backbone,
-            "sha256": source.sha256,
-            **question.to_json(),
-        },
-        ENDPOINTS: endpoints_json({split.value: part.endpoints for split, part in found.items()}),
-        DISPLACEMENT: {split.value: displacement_json(source.stream, part) for split, part in found.items()},
-    }
-    grouped = {
-        split.value: groups_json(part.groups) for split, part in found.items() if part.groups is not None
-    }
-    return {**content, GROUPS: grouped} if grouped else content
-
-
-def _files(source: Source, content: dict[str, Any], found: Mapping[Split, SplitAudit]) -> dict[str, bytes]:
-    files: dict[str, bytes] = {name: to_json(value) for name, value in content.items()}
-    files[VOCABULARY] = vocabulary_bytes(source.stream)
-    for update in content[MARK]["updates"]:
-        by_split = {split: part.ranks[update] for split, part in found.items()}
-        files[f"{update_name(update)}/{RANKS}"] = ranks_bytes(by_split)
-    return files
 
 
 def _conclude(run: Path | None, out: Path | None, disagreements: list[str] | None, state: str) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from meor.calls.study_progress import observer
 from meor.cli import new_verb
-from meor.cli.study import observer
 from meor.errors import StudyError
 from meor.escape import shell, terminal
 from meor.evaluation.blame import blame, name_newcomers

@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from meor.calls.progress import Bar, Plain
+from meor.calls.run import resources
 from meor.cli import new_verb
 from meor.cli.options import AsJson, DataDir, Memory, Quiet, Threads
-from meor.cli.progress import Bar, Plain
-from meor.cli.run import conclude, resources
+from meor.cli.run import conclude
 from meor.errors import InputError
 from meor.escape import LONGEST, clipped_start, shell, terminal
 from meor.evaluation.dial import HIGH, LOW, POINTS, spread

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from meor.calls.report import report
 from meor.cli import new_verb
 from meor.cli.options import DataDir, ReadingMemory
-from meor.errors import InputError
 from meor.escape import terminal
-from meor.report.html import FIGURES, REPORT, page_of, write, write_figures
-from meor.study.rows import RUNS
+from meor.report.html import FIGURES, REPORT
 
 app = new_verb()
 
@@ -50,16 +47,7 @@ def command(
     shown (a stream or weights that are not here) is said in its place. Of a study, each figure is also
     written as an SVG file of its own; of a run, where --figures asks for it.
     """
-    target = out if out is not None else folder / REPORT
-    if target.is_dir():
-        raise InputError("is a folder", remedy="Name a file with --out", path=target)
-    with Console(stderr=True).status("reading") as status:
-        page = page_of(folder, runs=runs, data_dir=data_dir, say=status.update)
-    size = write(page, target)
-    print(f"{terminal(target)} ({size / 1e6:.1f} MB)")
-    if figures is None and out is None and (folder / RUNS).is_file():
-        figures = folder / FIGURES
-    if figures is not None:
-        print(f"{len(write_figures(page, figures))} figures in {terminal(figures)}")
-    if show:
-        webbrowser.open(target.absolute().as_uri())
+    made = report(folder, out=out, figures=figures, show=show, runs=runs, data_dir=data_dir, memory=memory)
+    print(f"{terminal(made.path)} ({made.size / 1e6:.1f} MB)")
+    if made.written:
+        print(f"{len(made.written)} figures in {terminal(made.written[0].parent)}")

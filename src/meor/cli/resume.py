@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from meor.calls.progress import watcher
+from meor.calls.run import resources
 from meor.cli import new_verb
 from meor.cli.options import AsJson, Cache, DataDir, Memory, Quiet, Seconds, Threads
-from meor.cli.progress import watcher
-from meor.cli.run import conclude, resources
+from meor.cli.run import conclude
 from meor.run.session import resume
 
 app = new_verb()

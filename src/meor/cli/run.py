@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from meor.backbone import BACKBONES
+from meor.calls.run import run
 from meor.cli import new_verb
 from meor.cli.options import (
     AsJson,
@@ -27,30 +27,15 @@ from meor.cli.options import (
     UnseenRule,
     listed,
 )
-from meor.cli.progress import watcher
-from meor.errors import ConfigError
-from meor.escape import LONGEST, clipped_start, file_name, shell, terminal
+from meor.escape import LONGEST, clipped_start, shell, terminal
 from meor.evaluation.endpoints import MEANING, Overall, by_update, note, overall
-from meor.evaluation.pykeen_folder import MODEL as SAVED
-from meor.evaluation.pykeen_folder import is_pykeen, read_pykeen
-from meor.heap import parse_bytes
-from meor.run.config import Config
 from meor.run.control import CONTROL
-from meor.run.session import start
-from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.stream.occurrence import sample_note
-from meor.stream.registry import WORLD, find_entry
 
 app = new_verb()
 # Every option has a default: a bare `meor run` grows the embedded world.
 app.info.no_args_is_help = False
-
-BASE_FILES = {
-    "entity": ("entity.npy", "entity.safetensors", "model.safetensors"),
-    "relation": ("relation.npy", "relation.safetensors"),
-    "vocabulary": ("vocabulary.tsv", "vocabulary.txt"),
-}
 
 
 @app.command(no_args_is_help=False)
@@ -113,102 +98,52 @@ def command(
     vocabulary.tsv; a file holds the entity rows, with --base-relation and --base-vocabulary beside it, or is
     one .safetensors with tensors `entity` and `relation`. Base training is then skipped.
     """
-    flags: dict[str, Any] = {
-        "stream": None if stream is None else stream_setting(stream),
-        "backbone": backbone,
-        "host": host,
-        "method": method,
-        "preset": preset,
-        "seed": seed,
-        "data_dir": None if data_dir is None else str(data_dir.absolute()),
-        "base_model": base_files(base, base_relation, base_vocabulary, base_layout),
-        "duplicates": duplicates,
-        "unseen": unseen,
-        "columns": columns,
-    }
-    if base is not None and is_pykeen(base) and backbone is None and config is None:
-        flags["backbone"] = read_pykeen(base).backbone
-    settings = Config.gather(config, flags=flags, sets=sets or ())
-    target = out or default_out(settings)
-    console = Console(stderr=True)
-    with watcher(console, quiet=quiet) as shown:
-        found = start(
-            settings,
-            target,
-            resources=resources(threads, memory, cache, checkpoint_seconds),
-            watcher=shown,
-            force=force,
-        )
-    conclude(target, found, quiet=quiet, as_json=as_json)
-
-
-def stream_setting(given: str) -> str:
-    """A name as it is; a path in full, so that `meor resume` finds it from any folder."""
-    is_name = given.casefold() == WORLD or find_entry(given) is not None
-    return given if is_name or not os.path.lexists(given) else str(Path(given).absolute())
-
-
-def default_out(config: Config) -> Path:
-    name = file_name(Path(config.stream).name) or "stream"
-    learner = config.backbone if config.host.name == "replay" else config.host.name
-    return Path("runs") / f"{name}-{learner}-{config.method}-s{config.seed}"
-
-
-def base_files(
-    base: Path | None, relation: Path | None, vocabulary: Path | None, layout: str | None = None
-) -> dict[str, str] | None:
-    """The files behind --base, as settings."""
-    given = {"entity": base, "relation": relation, "vocabulary": vocabulary}
-    stated = {} if layout is None else {"layout": layout}
-    if base is None:
-        if any((relation, vocabulary, layout)):
-            raise ConfigError(
-                "--base-relation, --base-vocabulary and --base-layout belong to --base",
-                remedy="Give --base too",
-            )
-        return None
-    if is_pykeen(base):
-        if any((relation, vocabulary, layout)):
-            raise ConfigError(f"{base} brings its own relations and labels", remedy="Give --base alone")
-        given["entity"] = base / SAVED
-    elif base.is_dir():
-        for kind, names in BASE_FILES.items():
-            there = next((base / name for name in names if (base / name).is_file()), None)
-            given[kind] = there if kind == "entity" else given[kind] or there
-        if given["entity"] is None:
-            wanted = ", ".join(BASE_FILES["entity"])
-            raise ConfigError(f"{base} holds none of {wanted}", remedy="Name the file of the entity rows")
-    files = {kind: str(path.absolute()) for kind, path in given.items() if path is not None}
-    return {**files, **stated}
-
-
-def resources(threads: int | None, memory: str, cache: Path | None, checkpoint_seconds: float) -> Resources:
-    return Resources(
-        threads=threads or len(os.sched_getaffinity(0)),
-        memory=parse_bytes(memory),
+    made = run(
+        stream,
+        backbone=backbone,
+        host=host,
+        method=method,
+        preset=preset,
+        seed=seed,
+        out=out,
+        config=config,
+        settings=sets or (),
+        base=base,
+        base_relation=base_relation,
+        base_vocabulary=base_vocabulary,
+        base_layout=base_layout,
+        force=force,
+        threads=threads,
+        memory=memory,
         cache=cache,
         checkpoint_seconds=checkpoint_seconds,
+        quiet=quiet,
+        data_dir=data_dir,
+        duplicates=duplicates,
+        unseen=unseen,
+        columns=columns,
     )
+    conclude(made.path, made.endpoints(), quiet=quiet, as_json=as_json)
 
 
-def conclude(run: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
+def conclude(folder: Path, found: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
     """Print the endpoints, and which command shows more."""
     if as_json:
-        print(json.dumps({"run": str(run), "endpoints": found}, indent=2, allow_nan=False))
+        print(json.dumps({"run": str(folder), "endpoints": found}, indent=2, allow_nan=False))
     elif not quiet:
         console = Console()
-        place = clipped_start(terminal(run), LONGEST)
+        place = clipped_start(terminal(folder), LONGEST)
         for split, named in found.items():
             if split == CONTROL:
                 continue
             console.print(endpoint_table(f"{place}, {split} facts: mean reciprocal ranks", named))
             console.print(legend(named), highlight=False)
-        if sampled := sample_note(RunView.open(run).config.evaluation.sample):
+        if sampled := sample_note(RunView.open(folder).config.evaluation.sample):
             console.print(sampled, highlight=False)
         if told := found.get(CONTROL, {}).get("reason"):
             console.print(Text(told, style="bold"))
-        if any(at > 0 for at in RunView.open(run).admitted_at()):
-            hint = f"{shell(['meor', 'audit', str(run)])} shows which newcomers displaced which answers."
+        if any(at > 0 for at in RunView.open(folder).admitted_at()):
+            hint = f"{shell(['meor', 'audit', str(folder)])} shows which newcomers displaced which answers."
             console.print(Text(hint), soft_wrap=True)
 
 

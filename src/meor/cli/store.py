@@ -9,12 +9,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from meor.backbone import BACKBONES
+from meor.calls.progress import watcher
+from meor.calls.run import resources
 from meor.cli import new_verb
-from meor.cli.options import Columns, DataDir, DuplicatesRule, Memory, Quiet, Threads, UnseenRule
-from meor.cli.progress import watcher
-from meor.cli.run import resources
+from meor.cli.options import Columns, DataDir, DuplicatesRule, Memory, Quiet, Threads, UnseenRule, listed
 from meor.errors import ConfigError
 from meor.escape import shell, terminal
+from meor.evaluation.pykeen_folder import is_pykeen, read_pykeen
 from meor.run.config import Config
 from meor.run.layout import is_run
 from meor.run.session import use_threads
@@ -32,13 +34,16 @@ def create_store(
     store: Annotated[Path, typer.Argument(help="Folder of the store; it must not exist.")],
     *,
     source: Annotated[
-        Path, typer.Option("--from", help="A run folder, a file of facts, or entity rows with --stream.")
+        Path,
+        typer.Option(
+            "--from", help="A run folder, a file of facts, or with --stream entity rows or a PyKEEN folder."
+        ),
     ],
     update: Annotated[int | None, typer.Option(min=0, help="Of a run: which update. [the last]")] = None,
     stream: Annotated[str | None, typer.Option(help="Of given embeddings: the stream they are of.")] = None,
     relation: Annotated[Path | None, typer.Option(help="Their relation rows.")] = None,
     vocabulary: Annotated[Path | None, typer.Option(help="Whose row is whose; else in id order.")] = None,
-    backbone: Annotated[str | None, typer.Option(help="complex, distmult or transe. [complex]")] = None,
+    backbone: Annotated[str | None, typer.Option(help=f"{listed(BACKBONES)}. [complex]")] = None,
     method: Annotated[str | None, typer.Option(help="What admissions add to the host. [none]")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings as YAML.")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE; repeatable.")] = None,
@@ -59,6 +64,7 @@ def create_store(
     Of a run's last update:   meor store create live --from runs/world
     Of facts, trained now:    meor store create live --from facts.tsv --set dim=64
     Of embeddings:            meor store create live --from E.npy --relation R.npy --stream my/folder
+    Of what PyKEEN saved:     meor store create live --from SAVED --stream my/folder
 
     A run gives its settings to the store: later admissions use its host, method and seed. --budget, --floor
     and --sample are the rules of the store's gate.
@@ -70,6 +76,14 @@ def create_store(
     console = Console(stderr=True)
     reading = {"duplicates": duplicates, "unseen": unseen, "columns": columns}
     flags: dict[str, Any] = {"backbone": backbone, "method": method, **reading}
+    if is_pykeen(source):
+        if stream is None or relation or vocabulary:
+            raise ConfigError(
+                f"{source} holds a model that PyKEEN saved, with its relations and labels",
+                remedy="Name its stream with --stream, and leave --relation and --vocabulary out",
+            )
+        if backbone is None and config is None:
+            flags["backbone"] = read_pykeen(source).backbone
     with watcher(console, quiet=quiet) as shown:
         content: Content
         if stream is not None:

@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
+from meor.calls.study import study, tables_of, tell_failures
 from meor.cli import new_verb
 from meor.cli.options import Columns, DataDir, DuplicatesRule, Memory, UnseenRule
-from meor.cli.progress import Bar, Countdown, Plain, Quiet, duration
-from meor.cli.run import stream_setting
-from meor.errors import StudyError
 from meor.escape import shell, terminal
-from meor.heap import parse_bytes
-from meor.study.conduct import Findings, conduct
-from meor.study.execute import executor_of
+from meor.study.conduct import Findings
 from meor.study.paired_tables import HOLM_TABLES
-from meor.study.plan import Study
 from meor.study.presets import PRESET_STUDIES
-from meor.study.results import Results
 from meor.study.rows import RUNS
-from meor.study.table import Table, as_text, write_tables
-from meor.study.tables import EFFECTS_FILE, Beside, study_tables, write_effects
-from meor.study.task import Means, Observer, Outcome
+from meor.study.table import as_text
+from meor.study.tables import EFFECTS_FILE
 
 app = new_verb()
-
-COMMAND = "command.txt"
 
 
 @app.command()
 def command(
-    study: Annotated[
+    name: Annotated[
         str, typer.Argument(metavar="STUDY", help=f"{', '.join(PRESET_STUDIES)}, or a study file (YAML).")
     ],
     out: Annotated[Path | None, typer.Option(help="Folder of the results. [results/STUDY]")] = None,
@@ -98,40 +85,39 @@ def command(
     A worker has one thread: two runs side by side are faster than one on two threads. Dask workers need the
     folders of the study, of the data and of the cache under the same paths; give each one thread.
     """
-    changes: dict[str, Any] = {
-        "pairs": pairs,
-        "stream": None if stream is None else [stream_setting(name) for name in stream],
-        "backbone": backbone,
-        "host": host,
-        "preset": preset,
-        "coefficient_rule": rule,
-        "methods": method,
-        "tables": tables,
-    }
-    rules = {"duplicates": duplicates, "unseen": unseen, "columns": columns}
-    told = [f"{name}={json.dumps(rule)}" for name, rule in rules.items() if rule is not None]
-    plan = Study.load(study, changes=changes, sets=[*told, *(sets or ())])
-    target = out or Path("results") / plan.study
-    means = Means(
-        runs=runs,
-        data_dir=None if data_dir is None else data_dir.absolute(),
-        cache=None if cache is None else cache.absolute(),
-        memory=parse_bytes(memory),
-        checkpoint_seconds=checkpoint_seconds,
-        keep_weights=weights,
-    )
-    chosen = executor_of(executor, workers)
     signal.signal(signal.SIGTERM, _stop)
-    with observer(Console(stderr=True), chosen.workers, quiet=quiet) as shown:
-        keep = partial(_write, target, holm=holm)
-        try:
-            found = conduct(plan, target, executor=chosen, means=means, observer=shown, keep=keep)
-        except KeyboardInterrupt:
-            shown.say("The same command goes on where it stopped.")
-            raise
+    made = study(
+        name,
+        out=out,
+        pairs=pairs,
+        stream=stream,
+        backbone=backbone,
+        host=host,
+        preset=preset,
+        rule=rule,
+        method=method,
+        table=tables,
+        settings=sets or (),
+        workers=workers,
+        executor=executor,
+        runs=runs,
+        weights=weights,
+        memory=memory,
+        cache=cache,
+        checkpoint_seconds=checkpoint_seconds,
+        data_dir=data_dir,
+        duplicates=duplicates,
+        unseen=unseen,
+        columns=columns,
+        holm=holm,
+        quiet=quiet,
+        strict=False,
+        command=shell(["meor", *sys.argv[1:]]),
+    )
+    assert made.found is not None  # noqa: S101  (it was made just now)
     if not quiet:
-        _show(target, found, runs, holm=holm)
-    _tell_failures(found)
+        _show(made.path, made.found, runs, holm=holm)
+    tell_failures(made.found)
 
 
 def _stop(*_: object) -> None:
@@ -139,19 +125,8 @@ def _stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _write(out: Path, found: Findings, *, holm: bool) -> None:
-    Results(out).replace({COMMAND: (shell(["meor", *sys.argv[1:]]) + "\n").encode()})
-    write_effects(out, found.plan, found.rows, holm=holm)
-    write_tables(out, _tables(found, holm=holm))
-
-
-def _tables(found: Findings, *, holm: bool) -> list[Table]:
-    beside = Beside(found.choices, found.popularity)
-    return study_tables(found.plan, found.rows, found.balances, holm=holm, beside=beside)
-
-
 def _show(out: Path, found: Findings, runs: Path | None, *, holm: bool) -> None:
-    made = _tables(found, holm=holm)
+    made = tables_of(found, holm=holm)
     for table in made:
         print(as_text(replace(table, notes=())))
     notes = dict.fromkeys(terminal(note) for table in made for note in table.notes)
@@ -164,67 +139,3 @@ def _show(out: Path, found: Findings, runs: Path | None, *, holm: bool) -> None:
     if found.rows:
         report = ["meor", "report", str(out), *(["--runs", str(runs)] if runs is not None else [])]
         print(f"{len(found.rows)} rows in {terminal(out / RUNS)}; {shell(report)} makes a page of them.")
-
-
-def _tell_failures(found: Findings) -> None:
-    if found.failures:
-        name, reason = next(iter(found.failures.items()))
-        others = "The others are done. " if found.rows else ""
-        raise StudyError(
-            f"{len(found.failures)} of the study's runs failed; the first is {name}: {reason.rstrip('.')}. "
-            f"{others}The same command tries the failed ones again."
-        )
-
-
-def observer(console: Console, workers: int, *, quiet: bool) -> Shown:
-    if quiet:
-        return Shown()
-    return Live(console, workers) if console.is_terminal else Lines(console, workers)
-
-
-class Shown(Quiet, Observer):
-    """A study of which nothing is shown."""
-
-
-class Lines(Plain, Shown):
-    """For logs and pipes: one line per cell."""
-
-    def __init__(self, console: Console, workers: int) -> None:
-        super().__init__(console)
-        self._countdown = Countdown(workers)
-
-    def stage(self, name: str, cells: int, total: int) -> None:
-        self._countdown.total = total
-        self.say(f"{name}: {cells} runs" if cells else f"{name}: nothing more to run, {total} in all")
-
-    def cell(self, outcome: Outcome) -> None:
-        count = self._countdown
-        count.add(outcome)
-        self.say(f"{count.done}/{count.total} {told(outcome)} {count.left}".rstrip())
-
-
-class Live(Bar, Shown):
-    """A bar over the whole study; failures and finished cells scroll by above it."""
-
-    def __init__(self, console: Console, workers: int) -> None:
-        left = TextColumn("{task.fields[left]}")
-        super().__init__(console, MofNCompleteColumn(), TimeElapsedColumn(), left, left="")
-        self._countdown = Countdown(workers)
-
-    def stage(self, name: str, cells: int, total: int) -> None:
-        self._countdown.total = total
-        self._progress.update(self._task, description=name, total=total)
-
-    def cell(self, outcome: Outcome) -> None:
-        self._countdown.add(outcome)
-        self._progress.update(self._task, completed=self._countdown.done, left=self._countdown.left)
-        if outcome.failure or not outcome.reused:
-            self.line(told(outcome), style="red" if outcome.failure else "")
-
-
-def told(outcome: Outcome) -> str:
-    if outcome.failure is not None:
-        return f"FAILED {outcome.cell.name}: {outcome.failure}"
-    took = "was there" if outcome.reused else duration(outcome.seconds)
-    value = None if outcome.row is None else outcome.row.H_cur
-    return f"{outcome.cell.name}: {took}" + ("" if value is None else f", H_cur {value:.4f}")

@@ -12,7 +12,8 @@ from meor.backbone.base import Model
 from meor.evaluation import groups as grouping
 from meor.evaluation.blame import Blame, blame, name_newcomers
 from meor.evaluation.displacement import Breakdown, Displaced, Tally, tables, tally, worst
-from meor.evaluation.endpoints import MEANING, Endpoint, Undefined, cell_keys, endpoints, overall
+from meor.evaluation.endpoints import cell_keys, endpoints
+from meor.evaluation.frames import Endpoints, displaced_rows, told
 from meor.evaluation.labelled import Rateable, as_model
 from meor.evaluation.rank import FilterPrefix, Ranks, Rules, Ties, count_update, universes_of
 from meor.evaluation.tally import DEFAULT_MEMORY
@@ -74,13 +75,12 @@ class SplitAudit:
     by_id: list[Ranks] = field(default_factory=list)
     worst: tuple[Displaced, ...] = ()
     newcomers: tuple[Newcomer, ...] = ()
-    endpoints: dict[str, Endpoint | Undefined] = field(default_factory=dict)
+    endpoints: Endpoints = field(default_factory=Endpoints)
     tables: tuple[Breakdown, ...] = ()
     groups: tuple[grouping.GroupReport, ...] | None = None
 
     def __repr__(self) -> str:
-        means = {name: overall(self.endpoints[name].to_json()).value for name in MEANING}
-        shown = ", ".join(f"{name} {'-' if mean is None else f'{mean:.4f}'}" for name, mean in means.items())
+        shown = told({name: found.to_json() for name, found in self.endpoints.items()})
         return f"Audit: {shown}; {self.total.displaced:,} of {self.total.queries:,} old facts pushed down"
 
     @property
@@ -110,7 +110,7 @@ def audit(
             _add_update(part, stream, model, question, (update, split), memory)
     for part in found.values():
         cells = cell_keys(question.updates, question.sides)
-        part.endpoints = endpoints(part.all_ranks, cells=cells)
+        part.endpoints = Endpoints(endpoints(part.all_ranks, cells=cells))
         part.tables = tables(stream, part.by_id)
         if groups is not None:
             part.groups = grouping.by_group(part.all_ranks, groups, by_id=part.by_id, cells=cells)
@@ -164,7 +164,7 @@ def displacement_json(stream: Stream, part: SplitAudit) -> dict[str, Any]:
             }
             for each in part.by_id
         ],
-        "worst": [_displaced_json(stream, each) for each in part.worst],
+        "worst": [dict(row) for row in displaced_rows(stream, part.worst)],
         "newcomers": [
             {
                 "entity": each.id,
@@ -176,22 +176,6 @@ def displacement_json(stream: Stream, part: SplitAudit) -> dict[str, Any]:
             for each in part.newcomers
         ],
         **{f"by_{table.name}": _table_json(stream, table) for table in part.tables},
-    }
-
-
-def _displaced_json(stream: Stream, each: Displaced) -> dict[str, Any]:
-    head, relation, tail = each.fact
-    return {
-        "update": each.update,
-        "snapshot": each.snapshot,
-        "side": each.side.label,
-        "head": stream.entities.label(head),
-        "relation": stream.relations.label(relation),
-        "tail": stream.entities.label(tail),
-        "rank_old": each.old,
-        "rank_cur": each.cur,
-        "reciprocal_rank_lost": each.lost,
-        "newcomers": [stream.entities.label(e) for e in each.newcomers],
     }
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from meor.escape import terminal
 
-ROOMS: Final = ("pykeen.", "torch.nn.", "class_resolver.")
-"""Packages whose classes and functions a model may be made of."""
+ROOMS: Final = ("pykeen.", "torch.nn.", "class_resolver.", "meor.pykeen.")
+"""Packages whose classes and functions a model may be made of; the last one where `to_pykeen` made it."""
 
 NAMES: Final = {
     "collections": {"OrderedDict", "defaultdict"},

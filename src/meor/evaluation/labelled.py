@@ -54,13 +54,7 @@ class Labelled:
 
         Rows of labels that the stream does not have are left out: they could be no candidates.
         """
-        order = [
-            _order(self.source, kind, labels, known, needed)
-            for kind, labels, known, needed in (
-                ("entity", self.entities, stream.entities, stream.entity_counts[through]),
-                ("relation", self.relations, stream.relations, stream.relation_counts[through]),
-            )
-        ]
+        order = row_order(self.source, self.entities, self.relations, stream, through)
         entity, relation = _wide(self.entity, order[0]), _wide(self.relation, order[1])
         for kind, rows in (("entity", entity), ("relation", relation)):
             broken = torch.nonzero(~torch.isfinite(rows).all(1))
@@ -85,14 +79,22 @@ class LabelledScore:
     source: str = "the model"
 
     def on(self, stream: Stream, through: int) -> Model:
-        n, m = stream.entity_counts[through], stream.relation_counts[through]
-        entity = _order(self.source, "entity", self.entities, stream.entities, n)
-        relation = _order(self.source, "relation", self.relations, stream.relations, m)
+        entity, relation = row_order(self.source, self.entities, self.relations, stream, through)
 
         def in_ids(anchor: Ids, of: Ids, side: Side, candidates: Ids) -> Any:
             return self.score(entity[anchor], relation[of], side, entity[candidates])
 
-        return Model.of_function(in_ids, n, m)
+        return Model.of_function(in_ids, len(entity), len(relation))
+
+
+def row_order(
+    source: str, entities: Sequence[str], relations: Sequence[str], stream: Stream, through: int
+) -> tuple[Ids, Ids]:
+    """The rows of all entities and of all relations that a stream admits through an update, by labels."""
+    return (
+        _order(source, "entity", entities, stream.entities, stream.entity_counts[through]),
+        _order(source, "relation", relations, stream.relations, stream.relation_counts[through]),
+    )
 
 
 def _order(source: str, kind: str, labels: Sequence[str], known: Vocabulary, needed: int) -> Ids:

@@ -22,7 +22,7 @@ def from_pykeen(model: Any, factory: Any) -> Labelled | LabelledScore:
     ComplEx, DistMult, TransE and RotatE are ranked from their rows, exactly and fast. Any other model is
     asked for its scores (`predict_t` and `predict_h`), tile by tile.
     """
-    entities, relations = (_labels(factory, f"{kind}_to_id") for kind in ("entity", "relation"))
+    entities, relations = (labels_of(factory, f"{kind}_to_id") for kind in ("entity", "relation"))
     backbone = _backbone(model)
     if backbone is None:
         return LabelledScore(_score_of(model), entities, relations, source=SOURCE)
@@ -38,7 +38,8 @@ def from_pykeen(model: Any, factory: Any) -> Labelled | LabelledScore:
     return Labelled(backbone, entity, relation, entities, relations, inverse, source=SOURCE)
 
 
-def _labels(factory: Any, name: str) -> tuple[str, ...]:
+def labels_of(factory: Any, name: str) -> tuple[str, ...]:
+    """The labels of a triples factory (`entity_to_id`, `relation_to_id`), in the order of its ids."""
     ids: Mapping[str, int] | None = getattr(factory, name, None)
     if ids is None:
         raise ModelError(

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from meor.stream.snapshot import Stream
+from meor.training.adam import Longest
 from meor.typing import HEAD_COLUMN, TAIL_COLUMN, Facts, Floats, Ids
 
 
@@ -41,3 +43,10 @@ def degrees(fact: Facts, n_entities: int) -> Ids:
     head, tail = fact[:, HEAD_COLUMN], fact[:, TAIL_COLUMN]
     both = np.concatenate([head, tail[tail != head]])
     return np.bincount(both, minlength=n_entities).astype(np.int64)
+
+
+def longest_newcomers(base: Tensor, stream: Stream, update: int, factor: float, *, exactly: bool) -> Longest:
+    """c nu(d) of each newcomer of an update; `base` are the rows of snapshot 0."""
+    law = NormLaw.fit(base, degrees(stream.snapshots[0].train, len(base)))
+    facts, newcomers = stream.snapshots[update].train, stream.newcomers(update)
+    return Longest(factor * law(degrees(facts, newcomers.stop)[newcomers.start :]), exactly)

@@ -1,1 +1,5 @@
-"""What a person looks at: one self-contained HTML file of a run or a study."""
+"""What a person looks at. `meor.report(...)` writes it."""
+
+from meor.called import make_callable
+
+make_callable(__name__)

@@ -136,7 +136,7 @@ def write_figures(page: Page, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     seen: Counter[str] = Counter()
     written = []
-    for figure in _figures(page):
+    for figure in figures_of(page):
         seen[figure.name] += 1
         number = seen[figure.name]
         path = folder / f"{figure.name}{'' if number == 1 else f'-{number}'}.svg"
@@ -168,7 +168,7 @@ def drawing_style() -> str:
     return resolved + "svg text { stroke: none; }\nsvg .title { font-size: 16px; }\n"
 
 
-def _figures(page: Page) -> Iterator[Figure]:
+def figures_of(page: Page) -> Iterator[Figure]:
     for section in page.sections:
         yield from (block for block in section.blocks if isinstance(block, Figure))
 

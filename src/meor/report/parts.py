@@ -15,7 +15,7 @@ from meor.report import figures
 from meor.report.displaced import Displacement, Label, harmful, read_displacement, worst_displaced
 from meor.report.drawings import Levels
 from meor.report.evidence import Evidence, RecordView, gather, levels, record, records_table
-from meor.report.page import Block, Prose, Section, Template
+from meor.report.page import Block, Figure, Prose, Section, Template
 from meor.report.words import clipped_path, count, number, plural, share, without_places
 from meor.run.prepare import host_of, remarks
 from meor.run.view import RunView
@@ -89,23 +89,28 @@ def read(
     )
 
 
+def loss_figure(panels: Sequence[figures.LossPanel]) -> Figure | None:
+    """What old facts keep and lose at each update; None where no update was ranked."""
+    found = [(loss.old - loss.cur, loss.update) for panel in panels for loss in panel.losses]
+    if not found:
+        return None
+    lost, update = max(found)
+    return figures.figure(
+        "losses",
+        "Old facts at each update",
+        "Bars for each update: historical mean reciprocal rank with newcomers (H_cur) and the "
+        f"part lost to newcomers. The largest loss is {number(lost, 3)} at update {update}.",
+        "Each bar is what old facts reach among the entities known before the update. The orange "
+        "part is taken by entities admitted at that update. The set of old facts grows from "
+        "update to update.",
+        partial(figures.loss_panels, panels),
+        LOSS_LEGEND,
+    )
+
+
 def lost_over_updates(panels: Sequence[figures.LossPanel], told: Told | None, run_words: str) -> Section:
-    blocks: list[Block] = []
-    if any(panel.losses for panel in panels):
-        worst = max((loss.old - loss.cur, loss.update) for panel in panels for loss in panel.losses)
-        blocks.append(
-            figures.figure(
-                "losses",
-                "Old facts at each update",
-                "Bars for each update: historical mean reciprocal rank with newcomers (H_cur) and the "
-                f"part lost to newcomers. The largest loss is {number(worst[0], 3)} at update {worst[1]}.",
-                "Each bar is what old facts reach among the entities known before the update. The orange "
-                "part is taken by entities admitted at that update. The set of old facts grows from "
-                "update to update.",
-                partial(figures.loss_panels, panels),
-                LOSS_LEGEND,
-            )
-        )
+    drawn = loss_figure(panels)
+    blocks: list[Block] = [] if drawn is None else [drawn]
     steps = told.evidence.steps if told is not None and told.evidence is not None else ()
     if steps:
         first, last = steps[0].end, steps[-1].end

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -131,9 +131,16 @@ class Config(Section):
 
     @classmethod
     def gather(
-        cls, path: Path | None = None, *, flags: Mapping[str, Any] | None = None, sets: Iterable[str] = ()
+        cls,
+        path: Path | None = None,
+        *,
+        flags: Mapping[str, Any] | None = None,
+        sets: Iterable[str] | Mapping[str, Any] = (),
     ) -> Config:
-        """The file, then the flags that were given, then each `--set key=value`; the last one wins."""
+        """The file, then the flags that were given, then each `--set key=value`; the last one wins.
+
+        `sets` may be a mapping, nested or with dotted keys.
+        """
         given: dict[str, Any] = {}
         lines: dict[str, int] = {}
         if path is not None:
@@ -144,9 +151,8 @@ class Config(Section):
                 lines.pop(key, None)
         if isinstance(given.get("host"), str):  # so that `--set host.name_of_setting=...` finds a group
             given["host"] = {"name": given["host"]}
-        for text in sets:
-            key, value = _parse_set(text)
-            _place(given, key.split("."), value, text)
+        for key, value in flat(sets) if isinstance(sets, Mapping) else map(_parse_set, sets):
+            _place(given, key.split("."), value)
             lines.pop(key, None)
         return cls.resolve(given, path=path, lines=lines)
 
@@ -233,12 +239,21 @@ def _parse_set(text: str) -> tuple[str, Any]:
     return key.strip(), read_value(raw, option)
 
 
-def _place(given: dict[str, Any], keys: list[str], value: Any, text: str) -> None:
+def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by dotted key, however they are nested."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
+
+
+def _place(given: dict[str, Any], keys: list[str], value: Any) -> None:
     for depth, key in enumerate(keys[:-1]):
         inner = given.get(key)
         if inner is not None and not isinstance(inner, dict):
             raise ConfigError(
-                f"`--set {text}`: {'.'.join(keys[: depth + 1])} is a single value",
+                f"{'.'.join(keys)} cannot be set: {'.'.join(keys[: depth + 1])} is a single value",
                 remedy=f"Set {'.'.join(keys[: depth + 1])} itself",
             )
         given[key] = dict(inner or {})

@@ -25,7 +25,7 @@ def given_base(config: Config, stream: Stream) -> Model:
     if entity is None:
         raise ConfigError("base_model.entity is missing", remedy="Name the entity rows")
     if entity.name == SAVED:
-        model = _saved_base(config, stream, entity.parent)
+        model = saved_model(config, stream, entity.parent, through=0)
     else:
         layout = files.layout
         model = load_external(stream, config.backbone, entity, relation, vocabulary, through=0, layout=layout)
@@ -33,20 +33,20 @@ def given_base(config: Config, stream: Stream) -> Model:
     return Model(model.backbone, model.entity.to(dtype), model.relation.to(dtype))
 
 
-def _saved_base(config: Config, stream: Stream, folder: Path) -> Model:
-    """A model that PyKEEN saved."""
+def saved_model(config: Config, stream: Stream, folder: Path, *, through: int) -> Model:
+    """A model that PyKEEN saved, with a row for all that is admitted through an update."""
     saved = read_pykeen(folder)
     if saved.inverse is not None:
         raise ConfigError(
-            f"{folder} holds a model with inverse relations, and a run trains one row per relation",
+            f"{folder} holds a model with inverse relations, and updates train one row per relation",
             remedy="Audit it with `meor audit --pykeen`, or train it without create_inverse_triples",
         )
     if saved.backbone != config.backbone:
         raise ConfigError(
-            f"{folder} holds {saved.backbone}, and the run is of {config.backbone}",
+            f"{folder} holds {saved.backbone}, and the settings say {config.backbone}",
             remedy=f"Use --backbone {saved.backbone}",
         )
-    return saved.on(stream, 0)
+    return saved.on(stream, through)
 
 
 def with_width(config: Config, model: Model) -> Config:

@@ -13,7 +13,7 @@ from meor.errors import ConfigError
 from meor.evaluation.tally import RankingPlan
 from meor.hosts import HOSTS
 from meor.methods import METHODS
-from meor.methods.cap import NormLaw, degrees
+from meor.methods.cap import longest_newcomers
 from meor.run.classes import classes_of
 from meor.run.config import Config
 from meor.run.layout import KEPT
@@ -83,7 +83,7 @@ def grown(config: Config, stream: Stream, model: Model, update: Update, base: Mo
 
 
 def longest_rows(config: Config, stream: Stream, update: Update, base: Model) -> Longest | None:
-    """c nu(d) of each newcomer of an update; None where the method does not cap."""
+    """How long the rows of an update's newcomers may become; None where the method does not cap."""
     if not METHODS[config.method].capped:
         return None
     if isinstance(config.cap.factor, str):
@@ -91,9 +91,8 @@ def longest_rows(config: Config, stream: Stream, update: Update, base: Model) ->
             "cap.factor=validated is chosen before a single run begins",
             remedy="Give a number here; `meor run --set cap.factor=validated` finds one",
         )
-    law = NormLaw.fit(base.entity, degrees(stream.snapshots[0].train, base.n_entities))
-    newcomers = degrees(update.train, update.n_entities)[update.n_old :]
-    return Longest(config.cap.factor * law(newcomers), config.cap.norm == "exactly")
+    exactly = config.cap.norm == "exactly"
+    return longest_newcomers(base.entity, stream, update.number, config.cap.factor, exactly=exactly)
 
 
 def pack_model(model: Model) -> bytes:

@@ -13,7 +13,7 @@ import torch
 
 from meor.backbone import BACKBONES, Model
 from meor.errors import RunError
-from meor.evaluation.rank import Ranks
+from meor.evaluation.frames import RanksBySplit, StoredEndpoints
 from meor.evaluation.ranks_file import read_ranks
 from meor.run.config import Config
 from meor.run.layout import (
@@ -36,7 +36,6 @@ from meor.storage.parquet import read_columns
 from meor.storage.tensors import unpack_tensors
 from meor.stream.registry import open_stream, recorded_place
 from meor.stream.snapshot import Stream
-from meor.typing import Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +104,16 @@ class RunView:
         name = f"{update_name(update)}/{MODEL}"
         return model_from(self.content(name), self.path / name, self.config.backbone)
 
-    def ranks(self, update: int) -> dict[Split, tuple[Ranks, ...]]:
+    def ranks(self, update: int) -> RanksBySplit:
         name = f"{update_name(update)}/{RANKS}"
-        return read_ranks(self.path / name, self.content(name))
+        return RanksBySplit(read_ranks(self.path / name, self.content(name)), self.labels)
 
-    def endpoints(self) -> dict[str, Any]:
+    def endpoints(self) -> StoredEndpoints:
         found = parse_json(self.content(ENDPOINTS), self.path / ENDPOINTS)
         if not isinstance(found, dict):
             remedy = remedy_for(self.path, ENDPOINTS)
             raise RunError(f"{self.path / ENDPOINTS} is not a JSON object: it is damaged. {remedy}")
-        return found
+        return StoredEndpoints(found)
 
     def labels(self, kind: str) -> list[str]:
         """The labels of `entity` or `relation`, in id order, without the stream."""

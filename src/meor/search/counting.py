@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from meor.backbone.base import Backbone, Geometry
 from meor.compiled import fast_kernel, kernel, kernel_part, share
 from meor.search.dot_tiles import DotTiles, leave_out
-from meor.search.exact import Array, exact, is_known, tiles
+from meor.search.exact import Array, exact, first_from, is_known, tiles
 from meor.search.queries import Queries
 from meor.search.screen import LANES, Candidates, band
 from meor.typing import Ids
@@ -74,14 +74,8 @@ def _count_tiles(
     """Count by any score function: every score is computed."""
     healthy = np.ones(len(queries), np.bool_)
     for own, part, score in tiles(backbone, queries.row.take(queries.place, 0), row):
-        ids = range(begin + part.start, begin + part.stop)
-        competes = ~queries.left_out(own, ids)
-        above, before = queries.threshold[own, None], np.array(ids) < queries.answer[own, None]
-        tied = competes & (score == above)
-        tally[own, GREATER] += (competes & (score > above)).sum(1)
-        tally[own, TIED_BEFORE] += (tied & before).sum(1)
-        tally[own, TIED_AFTER] += (tied & ~before).sum(1)
-        healthy[own] &= (np.isfinite(score) | ~competes).all(1)
+        # A tile is too little work to share.
+        _count_scores(0, len(score), own.start, begin + part.start, score, queries.asked, tally, healthy)
     return healthy
 
 
@@ -113,6 +107,26 @@ def _count_unscreened(begin, end, is_dot, asked, universe, tally, healthy):
             if e == answer or is_known(asked.known_id, asked.known_start[q], asked.known_end[q], e):
                 continue
             healthy[q] &= _judge(is_dot, query, universe.row[e], asked.threshold[q], answer, e, tally[q])
+
+
+@kernel
+def _count_scores(begin, end, query, first, tile, asked, tally, healthy):
+    """Tally a tile [Q, C] of scores of queries query.. against candidates first..first+C-1."""
+    for line in range(begin, end):
+        q = query + line
+        answer, threshold = asked.answer[q], asked.threshold[q]
+        known, last = asked.known_start[q], asked.known_end[q]
+        known += np.searchsorted(asked.known_id[known:last], first)
+        for column in range(tile.shape[1]):
+            candidate, score = first + column, tile[line, column]
+            known = first_from(asked.known_id, known, last, candidate)
+            if candidate == answer or (known < last and asked.known_id[known] == candidate):
+                continue
+            healthy[q] &= np.isfinite(score)
+            if score > threshold:
+                tally[q, GREATER] += 1
+            elif score == threshold:
+                tally[q, TIED_BEFORE if candidate < answer else TIED_AFTER] += 1
 
 
 @kernel_part

@@ -23,7 +23,7 @@ from meor.typing import Floats, Ids
 
 Array = NDArray[Any]
 
-TILE_ROWS: Final = 1024  # candidates of a tile
+TILE_ROWS: Final = 256  # candidates of a tile: few, because a tile of answers is filled up to as many
 TILE_NUMBERS: Final = 2**21  # coordinates that a plain comparison of a tile's pairs takes
 
 
@@ -99,6 +99,7 @@ def exact_columns(scoring: Scoring, query_QW: Array, row_EW: Array, column_QK: A
 def tiles(backbone: Backbone, query_QW: Array, row_EW: Array) -> Iterator[tuple[slice, slice, Floats]]:
     """The scores of all pairs: slices of queries and of rows, and their scores, by queries first."""
     n_queries, n_rows = _tile_shape(row_EW.shape[1])
+    query_QW = _aligned(query_QW)
     for query in range(0, len(query_QW), n_queries):
         own = slice(query, min(query + n_queries, len(query_QW)))
         for first in range(0, len(row_EW), n_rows):
@@ -107,16 +108,25 @@ def tiles(backbone: Backbone, query_QW: Array, row_EW: Array) -> Iterator[tuple[
 
 
 def _tile_shape(width: int) -> tuple[int, int]:
-    return int(np.clip(TILE_NUMBERS // (TILE_ROWS * max(width, 1)), 1, 64)), TILE_ROWS
+    return int(np.clip(TILE_NUMBERS // (TILE_ROWS * max(width, 1)), 1, 256)), TILE_ROWS
+
+
+def _aligned(rows: Array) -> Array:
+    """A copy where torch wants it: rows that numpy has placed take half as long again to compare."""
+    return np.asarray(torch.from_numpy(rows).clone().numpy())
+
+
+def _filled_up(rows: Array, size: int) -> torch.Tensor:
+    """As many rows as asked for, the last ones being copies of the first."""
+    given = torch.from_numpy(rows)
+    missing = size - len(rows)
+    return torch.cat([given, given[:1].expand(missing, -1)]) if missing else given
 
 
 def _tile(backbone: Backbone, query_QW: Array, row_EW: Array) -> Floats:
-    """[Q, E] scores, computed in the fixed shape, which is filled up with copies of the first row."""
+    """[Q, E] scores, computed in the fixed shape."""
     shape = _tile_shape(row_EW.shape[1])
-    query, row = (
-        torch.from_numpy(np.concatenate([given, given[:1].repeat(size - len(given), 0)]))
-        for given, size in zip((query_QW, row_EW), shape, strict=True)
-    )
+    query, row = (_filled_up(rows, size) for rows, size in zip((query_QW, row_EW), shape, strict=True))
     with torch.no_grad():
         score = backbone.compare_all(query, row).double().numpy()
     if score.shape != shape:

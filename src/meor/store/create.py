@@ -11,11 +11,12 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import ConfigError, StoreError
 from meor.evaluation.endpoints import measure
 from meor.evaluation.external import load_external
+from meor.evaluation.pykeen_folder import is_pykeen
 from meor.evaluation.rank import Rules, rank_update
 from meor.methods import METHODS
 from meor.run.config import Config
 from meor.run.control import CONTROL
-from meor.run.given_base import with_width
+from meor.run.given_base import saved_model, with_width
 from meor.run.layout import ENDPOINTS
 from meor.run.prepare import dtype_of, host_of, update_of
 from meor.run.trainer import Watcher
@@ -117,10 +118,16 @@ def content_of_embeddings(
     relation: Path | None = None,
     vocabulary: Path | None = None,
 ) -> Content:
-    """Embeddings made elsewhere, of everything a stream admits; they decide the width."""
+    """Embeddings made elsewhere, of everything a stream admits; they decide the width.
+
+    `entity` may be a folder that PyKEEN saved, which brings its relations and labels.
+    """
     check_method(config)
     last = len(stream.snapshots) - 1
-    model = load_external(stream, config.backbone, entity, relation, vocabulary, through=last)
+    if is_pykeen(entity):
+        model = saved_model(config, stream, entity, through=last)
+    else:
+        model = load_external(stream, config.backbone, entity, relation, vocabulary, through=last)
     model = Model(model.backbone, model.entity.to(dtype_of(config)), model.relation.to(dtype_of(config)))
     rows = stream.entity_counts[0], stream.relation_counts[0]
     base = Model(model.backbone, model.entity[: rows[0]], model.relation[: rows[1]])

@@ -1,1 +1,5 @@
-"""Paired experiments: a plan, its runs, and what they show."""
+"""Paired experiments. `meor.study(...)` makes one."""
+
+from meor.called import make_callable
+
+make_callable(__name__)

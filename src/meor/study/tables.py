@@ -156,8 +156,14 @@ def boundary_table(plan: Study, balances: Sequence[KeptBalance]) -> Table:
 def write_effects(folder: Path, plan: Study, rows: Sequence[Row], *, holm: bool = False) -> None:
     """Every paired effect at full precision, one per line; tables print its numbers.
 
-    Rewritten whenever the study goes on. A family of Holm's is one group and rule, its H_cur effects.
+    Rewritten whenever the study goes on.
     """
+    lines = effects_lines(plan, rows, holm=holm)
+    Results(folder).replace({EFFECTS_FILE: csv_of(EFFECTS_COLUMNS, lines).encode()})
+
+
+def effects_lines(plan: Study, rows: Sequence[Row], *, holm: bool = False) -> list[tuple[object, ...]]:
+    """Values of `EFFECTS_COLUMNS`. A family of Holm's is one group and rule, its H_cur effects."""
     lines: list[tuple[object, ...]] = []
     for group in plan.groups:
         for rule in plan.coefficient_rule:
@@ -165,7 +171,7 @@ def write_effects(folder: Path, plan: Study, rows: Sequence[Row], *, holm: bool 
             p_values = adjusted(family) if holm else [None] * len(family)
             for each, holm_p in zip(family, p_values, strict=True):
                 lines += _effects_lines(each, holm_p)
-    Results(folder).replace({EFFECTS_FILE: csv_of(EFFECTS_COLUMNS, lines).encode()})
+    return lines
 
 
 def _effects_lines(each: PairedComparison, holm_p: float | None) -> Iterator[tuple[object, ...]]:

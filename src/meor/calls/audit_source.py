@@ -1,11 +1,11 @@
-"""What `meor audit` looks at and asks: embeddings made elsewhere or the models of a run, and the question.
+"""What an audit looks at and asks: any model, embeddings made elsewhere or the models of a run; the question.
 
-A question comes from the options of the command line, else from a run's own settings, else from the defaults.
+A question comes from what was given, else from a run's own settings, else from the defaults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -15,6 +15,7 @@ from meor.backbone import BACKBONES, Model
 from meor.errors import InputError, RunError
 from meor.evaluation.audit import Question
 from meor.evaluation.external import HALVES, load_external
+from meor.evaluation.labelled import Rateable, as_model
 from meor.evaluation.pykeen_folder import MODEL as MODEL_FILE
 from meor.evaluation.pykeen_folder import read_pykeen
 from meor.evaluation.rank import FilterPrefix, Ties
@@ -85,16 +86,20 @@ class Files:
         return self.backbone, self.entity, self.relation, self.vocabulary
 
 
+def of_model(stream: Stream, model: Rateable, through: int) -> Source:
+    """One model for every update up to `through`: entities that come later are no candidates yet."""
+    fixed = as_model(stream, model, through)
+    return Source(stream, fixed.backbone.name, lambda _: fixed, tuple(stream.updates), {})
+
+
 def of_pykeen(stream: Stream, folder: Path, through: int) -> Source:
-    """A model that PyKEEN saved, for every update up to `through`."""
-    saved = read_pykeen(folder)
-    model = saved.on(stream, through)
+    """A model that PyKEEN saved."""
     digests = {MODEL_FILE: sha256_of(folder / MODEL_FILE)}
-    return Source(stream, saved.backbone, lambda _: model, tuple(stream.updates), digests)
+    return replace(of_model(stream, read_pykeen(folder), through), sha256=digests)
 
 
 def given(stream: Stream, files: Files, through: int) -> Source:
-    """One model for every update up to `through`: each update's universe leaves later entities out."""
+    """Embeddings made elsewhere."""
     if files.pykeen is not None:
         replace(files, pykeen=None).require_none("a PyKEEN folder")
         return of_pykeen(stream, files.pykeen, through)
@@ -104,15 +109,18 @@ def given(stream: Stream, files: Files, through: int) -> Source:
     model = load_external(stream, backbone, entity, relation, vocabulary, **told)  # type: ignore[arg-type]
     named = {"entity": entity, "relation": relation, "vocabulary": vocabulary}
     digests = {name: sha256_of(path) for name, path in named.items()}
-    return Source(stream, backbone, lambda _: model, tuple(stream.updates), digests)
+    return replace(of_model(stream, model, through), sha256=digests)
 
 
-def of_run(run: Path, stream_name: str | None, data_dir: Path | None) -> Source:
+def of_run(run: Path, named: Stream | Path | str | None, data_dir: Path | None) -> Source:
     """The models of a run folder. Settings, labels and weights are verified before they are used."""
     view = RunView.open(run)
     config = view.config
     place = data_dir or recorded_place(config.data_dir)
-    stream = open_stream(stream_name or config.stream, data_dir=place, **config.reading)
+    if isinstance(named, Stream):
+        stream = named
+    else:
+        stream = open_stream(named or config.stream, data_dir=place, **config.reading)
     if view.manifest["stream_hash"] != stream.content_hash():
         raise RunError(
             f"the stream {stream.name} is not the one that {run} was made from: labels or facts differ. "
@@ -159,15 +167,15 @@ def _require_same_labels(view: RunView, stream: Stream) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The options as they were given; None where one was not."""
+    """The options as they were given, several values as a list or with commas; None where one was not."""
 
     update: int | None = None
-    updates: str | None = None
-    sides: str | None = None
-    split: str | None = None
+    updates: Sequence[str] | str | None = None
+    sides: Sequence[str] | str | None = None
+    split: Sequence[str] | str | None = None
     ties: str | None = None
     filter_prefix: str | None = None
-    filter_splits: str | None = None
+    filter_splits: Sequence[str] | str | None = None
 
 
 def question_of(

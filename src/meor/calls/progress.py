@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
@@ -17,13 +18,29 @@ from meor.run.trainer import Watcher
 if TYPE_CHECKING:
     from meor.study.task import Outcome
 
-PLAIN_SECONDS = 10.0
+PLAIN_SECONDS, SLOW_SECONDS = 10.0, 2.0
 _PHASES = {
     "base": "base",
     "balance": "update {} of the host alone, to balance the penalty",
     "update": "update {}",
     "evaluate": "update {}: ranking",
 }
+
+
+def on_stderr() -> Console:
+    """Plain text in a notebook: what rich would show there needs widgets, and is not kept in the file."""
+    return Console(stderr=True, force_jupyter=False)
+
+
+def slowly(console: Console) -> Callable[[str], None]:
+    """Lines about what takes long; what is done at once is not spoken of."""
+    plain = Plain(console)
+
+    def say(text: str) -> None:
+        if time.monotonic() - plain.spoke >= SLOW_SECONDS:
+            plain.say(text)
+
+    return say
 
 
 def watcher(console: Console, *, quiet: bool) -> Shown:
@@ -47,10 +64,10 @@ class Plain(Quiet):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._spoke = time.monotonic()
+        self.spoke = time.monotonic()
 
     def say(self, text: str) -> None:
-        self._spoke = time.monotonic()
+        self.spoke = time.monotonic()
         self._console.print(Text(terminal(text)), soft_wrap=True)
 
 
@@ -123,7 +140,7 @@ class Lines(Plain, Shown):
         self._phase, self._total = _PHASES[name].format(update), total
 
     def step(self, done: int, loss: float) -> None:
-        if time.monotonic() - self._spoke >= PLAIN_SECONDS:
+        if time.monotonic() - self.spoke >= PLAIN_SECONDS:
             self.say(f"{self._phase}: step {done} of at most {self._total}, loss {loss:.4f}")
 
     def event(self, name: str, fields: dict[str, Any]) -> None:
