@@ -60,7 +60,7 @@ def test_training_less_is_what_every_control_is_compared_with() -> None:
     assert {theirs for _, theirs in found} == {"host"}
     assert {ours for ours, _ in found} == set(CURVES) - {"host at .001", "host at .003"}
     assert set(found.values()) == {"ahead"}
-    assert asked(LESS).is_yes
+    assert asked(LESS).answer == "yes"
 
 
 def test_meor_is_compared_with_its_controls_and_with_nothing_else() -> None:
@@ -68,7 +68,19 @@ def test_meor_is_compared_with_its_controls_and_with_nothing_else() -> None:
         ("MEOR", "UOR"): "behind",
         ("MEOR", "shuffled values"): "no difference",
     }
-    assert not asked(CONTROLS).is_yes
+    assert asked(CONTROLS).answer == "no"
+
+
+@pytest.mark.parametrize(
+    ("cur", "answer"), [({"UOR": 0.22, "shuffled values": 0.22}, "yes"), ({"UOR": 0.22}, "in part")]
+)
+def test_meor_beats_its_controls_only_if_it_is_ahead_of_all(cur: dict[str, float], answer: str) -> None:
+    lower = [
+        replace(each, H_cur=cur[each.curve], D_MCI=0.25 - cur[each.curve]) if each.curve in cur else each
+        for each in rows()
+    ]
+    found = next(each for each in questions(lower, GROUP, CURVES) if each.text == CONTROLS)
+    assert found.answer == answer
 
 
 def test_what_may_add_to_the_cap_is_capped_and_more() -> None:

@@ -28,8 +28,12 @@ class Question:
     apart: tuple[tuple[str, str], ...]  # ours and theirs, which never have the same A_TN in two pairs
 
     @property
-    def is_yes(self) -> bool:
-        return any(each.word == "ahead" for each in self.verdicts)
+    def answer(self) -> str:
+        """In a word; MEOR is asked about all of its controls, and the others about any competitor."""
+        words = {each.word for each in self.verdicts}
+        if self.text == CONTROLS and "ahead" in words:
+            return "yes" if words == {"ahead"} else "in part"
+        return "yes" if "ahead" in words else "not shown" if "undecided" in words else "no"
 
 
 def questions(rows: Sequence[Row], group: Group, curves: Curves) -> list[Question]:

@@ -32,6 +32,7 @@ class Column:
     places: int = PLACES  # of a level
     hint: str = ""
     sortable: bool = True
+    below: str = ""  # a second, smaller line of its title
 
     @property
     def numeric(self) -> bool:
@@ -47,6 +48,7 @@ class Entry:
     below: str = ""  # a second, smaller line
     mark: str = ""  # of a mean over the cells that exist
     text: str | None = None  # shown in place of the number, which sorts
+    key: str = ""  # the mark that the entry has in figures
 
 
 Value = str | float | int | Entry | None
