@@ -115,9 +115,7 @@ def answer(asked: Question, judged: str) -> str:
     if asked.apart:
         parts.append(f"never at the same A_TN: {listed([' and '.join(pair) for pair in asked.apart])}")
     told = " ".join(f"{sentence(part)}." for part in parts)
-    return (
-        f"{sentence(asked.answer)}: {named('H_cur')} where {named('A_TN')} do equally well{against}. {told}"
-    )
+    return f"{sentence(asked.answer)}, by {judged}{against}. {told}"
 
 
 def _measured(found: Sequence[Verdict], sides: Sequence[str]) -> str:

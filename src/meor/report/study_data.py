@@ -13,7 +13,7 @@ from meor.evaluation.displacement import Loss, same_facts
 from meor.methods import METHODS, NONE
 from meor.report.evidence import ranks_of
 from meor.report.words import backbone_name, shown_name
-from meor.run.layout import MODEL, is_run, update_name
+from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
 from meor.stream.occurrence import sample_note
 from meor.study.coefficient import Choice, KeptBalance, read_choice, read_kept_balance
@@ -96,11 +96,14 @@ class StudyData:
         return self.plan.sample
 
     def run(self, row: Row) -> RunView | None:
-        """The run behind a row, if its folder is here."""
+        """The run behind a row, if its folder is here; one whose endpoints were changed is refused."""
         for place in self.folders:
             path = place / row.run
             if is_run(path):
-                return RunView.open(path)
+                view = RunView.open(path)
+                if view.has(ENDPOINTS):
+                    view.verified(ENDPOINTS)
+                return view
         return None
 
 

@@ -161,12 +161,12 @@ def effects(data: StudyData) -> Section:
 def _refused(settings: Sequence[Setting]) -> list[str]:
     """Who is not compared and why: one sentence for all that have the same reason."""
     by_reason: dict[tuple[str, str], list[str]] = {}
-    for setting in settings:
-        for each in setting.uncompared:
-            by_reason.setdefault((each.comparator, each.why), []).append(method_name(each.method))
+    for each in (one for setting in settings for one in setting.uncompared):
+        one, other = (NONE, each.method) if each.comparator == NONE else (each.method, each.comparator)
+        by_reason.setdefault((one, each.why), []).append(method_name(other))
     return [
-        f"{method_name(other)} is not compared with {listed(list(dict.fromkeys(names)))}: {why}"
-        for (other, why), names in by_reason.items()
+        f"{method_name(one)} is not compared with {listed(list(dict.fromkeys(others)))}: {why}"
+        for (one, why), others in by_reason.items()
     ]
 
 
