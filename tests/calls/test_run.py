@@ -131,9 +131,9 @@ def test_the_figure_is_that_of_the_report_and_can_be_saved(made: Run, tmp_path: 
     drawing = made.plot()
     assert isinstance(drawing, Drawing)
     (path,) = drawing.save(tmp_path / "new" / "losses.svg")
-    assert path.read_text() == meor.report(made).figures["losses"].svg[0]
+    assert path.read_text() == meor.report(made).figures["same-facts"].svg[0]
     assert "<img" in drawing._repr_html_()
-    assert "Old facts at each update" in repr(drawing)
+    assert "The same facts through all updates" in repr(drawing)
 
 
 def test_rooms_are_called_and_imported_in_any_order(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import yaml
 from tests.study.study_rows import write_rows
 
 from meor.methods.penalty import penalty_records
-from meor.report.evidence import _comparison
+from meor.report.page import Page
 from meor.run.config import Config
-from meor.run.records_file import records_bytes
+from meor.run.records_file import comparison_of, records_bytes
 from meor.run.session import start
 from meor.run.trainer import Resources
 from meor.run.view import RunView
@@ -61,7 +61,7 @@ def penalized_folder(run_folder: Path) -> Path:
     view = RunView.open(folder)
     stream = view.stream()
     for update in view.updates[1:]:
-        found = penalty_records(_comparison(view.config, stream, update), view.model(update))
+        found = penalty_records(comparison_of(view.config, stream, update), view.model(update))
         (folder / f"update-{update}" / "records.parquet").write_bytes(records_bytes(found))
         relist(folder, f"update-{update}/records.parquet")
     return folder
@@ -141,6 +141,11 @@ def _row(stream, pair, method, rule, multiple, gain, shared, rng) -> Row:
         at=multiple if rule == "balance" and multiple > 1.0 else None,
     )
     return replace(row, D_MCI=row.H_old - row.H_cur)
+
+
+def told(page: Page) -> str:
+    """The lead of a page, as one text."""
+    return "\n".join(f"{said.question}: {said.answer}" for said in page.lead)
 
 
 def relist(folder: Path, name: str) -> None:

@@ -22,7 +22,7 @@ def told(pressure: float, measure: str = "U") -> Any:
     drawing = ExcessDrawing(strips, 0.0, 0.7, "an answer", measure)
     return SimpleNamespace(
         view=SimpleNamespace(config=SimpleNamespace(method="meor")),
-        evidence=None,
+        ranks=(),
         record=RecordView(1, (0, 0, 1), Side.TAIL, drawing, True, ()),
         missing="",
         entity=str,

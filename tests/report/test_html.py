@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from meor.report.html import page_of, render, write
-from meor.report.page import Card, Page, Prose, Section
+from meor.report.page import Card, Page, Prose, Said, Section
 from meor.study.table import Column, Entry, Table
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -65,7 +65,16 @@ def test_labels_cannot_become_markup() -> None:
         (HOSTILE,),
     )
     section = Section("s", HOSTILE, (Prose(HOSTILE), table))
-    text = render(Page(HOSTILE, HOSTILE, HOSTILE, (Card(HOSTILE, HOSTILE, HOSTILE),), (section,), HOSTILE))
+    text = render(
+        Page(
+            HOSTILE,
+            HOSTILE,
+            (Said(HOSTILE, HOSTILE),),
+            (Card(HOSTILE, HOSTILE, HOSTILE),),
+            (section,),
+            HOSTILE,
+        )
+    )
     assert "<script>alert" not in text
     assert "<img" not in text
 
@@ -80,11 +89,10 @@ def test_every_ink_has_contrast_on_paper_and_on_cards(scheme: str) -> None:
             "muted",
             "old",
             "new",
-            "mid",
             "good",
             "bad",
             "accent",
-            *(f"m{i}" for i in range(7)),
+            *(f"m{i}" for i in range(9)),
         ):
             assert _contrast(colours[ink], colours[ground]) >= 4.5, (scheme, ink, ground)
     assert (

@@ -17,7 +17,17 @@ from meor.report.page import Figure
 HOSTILE = '"><script>alert(1)</script>&'
 CLASS = re.compile(r'class="(.*?)"')
 SVG = "{http://www.w3.org/2000/svg}"
-OF_A_STUDY = {"forest", "forest-2", "frontier", "losses", "same-facts", "growth", "comparison", "matching"}
+OF_A_STUDY = {
+    "forest",
+    "forest-2",
+    "frontier",
+    "forest-3",
+    "forest-4",
+    "same-facts",
+    "growth",
+    "comparison",
+    "matching",
+}
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import shutil
@@ -9,17 +10,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.report.conftest import SMALL, relist
+from tests.report.conftest import SMALL, relist, told
 
 from meor.errors import InputError
+from meor.evaluation.culprits import with_newcomers
 from meor.methods.penalty import penalty_records
-from meor.report.displaced import named, read_displacement
+from meor.report.displaced import read_displacement
 from meor.report.drawn import example_of
-from meor.report.evidence import _comparison, gather, levels, losses, ranks_of, record, records_table
+from meor.report.evidence import levels, ranks_of, read_evidence, record, records_table
 from meor.report.html import page_of, render
 from meor.report.made import command
 from meor.report.page import Figure, Prose
 from meor.run.config import Config
+from meor.run.records_file import comparison_of
 from meor.run.view import RunView
 from meor.study.table import Table
 from meor.typing import Role
@@ -27,39 +30,46 @@ from meor.typing import Role
 
 def test_the_same_facts_fall_from_their_first_level_to_their_last(run_folder: Path) -> None:
     view = RunView.open(run_folder)
-    found = gather(view)
-    assert found is not None
-    _, ranks = ranks_of(view)
+    ranks = ranks_of(view)
+    facts = read_evidence(view, None).facts
     last = [each for each in ranks if each.occurrences.update == 4]
     wanted = np.concatenate([1 / each.cur[each.occurrences.snapshot == 0] for each in last]).mean()
-    assert found.steps[-1].end == pytest.approx(wanted, abs=1e-12)
-    lost = sum(step.end - step.start for step in found.steps if step.cause == "new")
-    assert lost < 0
+    assert [loss.update for loss in facts] == [1, 2, 3, 4]
+    assert facts[-1].cur == pytest.approx(wanted, abs=1e-12)
+    assert sum(loss.cur - loss.old for loss in facts) < 0
     assert read_displacement(view, None, ranks, "no stream").missing == "no stream"
 
 
-def test_losses_follow_from_the_cells_of_the_endpoints(run_folder: Path) -> None:
-    split = RunView.open(run_folder).endpoints()["test"]
-    found = losses(split)
-    assert [loss.update for loss in found] == [1, 2, 3, 4]
-    assert np.mean([loss.old - loss.cur for loss in found]) == pytest.approx(
-        split["D_MCI"]["value"], abs=1e-12
-    )
+def test_the_lead_says_what_was_lost_when_and_to_whom(run_folder: Path) -> None:
+    view = RunView.open(run_folder)
+    found = read_evidence(view, None)
+    lead = {said.question: said.answer for said in page_of(run_folder).lead}
+    start, end = found.facts[0].old, found.facts[-1].cur
+    assert f"from {start:.3f} to {end:.3f}" in lead["What was lost"]
+    levels_of = [start, *(loss.cur for loss in found.facts)]
+    taken = [before - after for before, after in itertools.pairwise(levels_of)]
+    worst = int(np.argmax(taken))
+    assert f"Update {worst + 1} took most: {taken[worst]:.3f} of {start - end:.3f}" in lead["When"]
+    assert found.displacement is not None
+    costliest = found.displacement.culprits[0].newcomer
+    assert found.entity(costliest.id) in lead["To whom"]
+    assert f"before {costliest.displaced:,} old answers" in lead["To whom"]
+    assert "host alone" in lead["What controls them"]
 
 
 def test_the_named_newcomers_stand_before_the_answer_and_the_example_is_a_real_query(
     run_folder: Path,
 ) -> None:
     view = RunView.open(run_folder)
-    found = gather(view)
-    assert found is not None
-    displaced = read_displacement(view, view.stream(), found.ranks, "")
+    found = read_evidence(view, None)
+    displaced = found.displacement
+    assert displaced is not None
     assert displaced.worst
     assert all(len(each.newcomers) == each.cur - each.old for each in displaced.worst)
-    assert displaced.charged_of == (found.total.displaced, found.total.displaced)
-    told = named(view, view.stream(), [each.harm for each in displaced.culprits])
-    assert told
-    for culprit, harm in zip(displaced.culprits, told, strict=True):
+    assert displaced.charged_of == (displaced.total.displaced, displaced.total.displaced)
+    harmed = with_newcomers(view.stream(), view.model, [each.harm for each in displaced.culprits])
+    assert harmed
+    for culprit, harm in zip(displaced.culprits, harmed, strict=True):
         assert culprit.newcomer.id in harm.newcomers
         assert harm.share * culprit.newcomer.displaced >= culprit.newcomer.charge * (1 - 1e-12)
     example = example_of(found.ranks, found.counts)
@@ -75,7 +85,7 @@ def test_the_drawn_record_is_what_the_penalty_computes(penalized_folder: Path) -
     view = RunView.open(penalized_folder)
     stream = view.stream()
     found = record(view, stream)
-    comparison = _comparison(view.config, stream, found.update)
+    comparison = comparison_of(view.config, stream, found.update)
     records = penalty_records(comparison, view.model(found.update))
     cohort = comparison.cohort
     x = np.flatnonzero((cohort.fact == found.fact).all(1) & (cohort.side == found.side))[0]
@@ -91,10 +101,10 @@ def test_shares_by_level_add_up_and_records_are_summed_up(penalized_folder: Path
     shown = levels(view, view.stream())
     assert [each.update for each in shown] == [1, 2, 3, 4]
     assert all(sum(each.shares) == pytest.approx(1) for each in shown)
-    told = records_table(view)
-    assert told is not None
-    assert len(told.rows) == 4
-    assert all(0 <= active <= 1 for _, _, active, *_ in told.rows)
+    records = records_table(view)
+    assert records is not None
+    assert len(records.rows) == 4
+    assert all(0 <= active <= 1 for _, _, active, *_ in records.rows)
 
 
 def test_a_run_without_a_penalty_says_so_and_still_shows_the_mechanism(run_folder: Path) -> None:
@@ -103,7 +113,7 @@ def test_a_run_without_a_penalty_says_so_and_still_shows_the_mechanism(run_folde
     assert "would have seen" in text
     assert "stores no penalty records" in text
     figures = [b for section in page.sections for b in section.blocks if isinstance(b, Figure)]
-    assert len(figures) == 5
+    assert [figure.name for figure in figures] == ["same-facts", "growth", "comparison", "matching"]
 
 
 def test_without_weights_or_endpoints_what_is_missing_is_said(run_folder: Path, tmp_path: Path) -> None:
@@ -138,7 +148,8 @@ def test_a_run_that_is_under_way_is_reported_as_such(run_folder: Path, tmp_path:
     (folder / "manifest.json").write_text(json.dumps(manifest))
     page = page_of(folder)
     assert page.state == "This run is unfinished: updates 1 to 3 are there."
-    assert "not known yet" in page.sentence
+    assert "updates admit newcomers" in told(page)
+    assert "This run has no endpoints yet." in render(page)
 
 
 def test_the_command_gives_the_same_settings_again(run_folder: Path) -> None:

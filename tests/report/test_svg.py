@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from xml.etree import ElementTree
 
 import pytest
 
+from meor.evaluation.displacement import Loss
+from meor.methods import METHODS
 from meor.report.drawings import Crowd, ExcessDrawing, Levels, Strip, comparison, growth, matching
 from meor.report.figures import (
-    Change,
     CurvePoint,
+    FallLine,
     ForestGroup,
     ForestRow,
     FrontierLine,
-    Loss,
-    LossPanel,
+    falls,
     forest,
     frontier,
-    loss_panels,
-    waterfall,
 )
 from meor.report.html import standalone
 from meor.report.page import Figure
-from meor.report.svg import NARROW, WIDE, Canvas, Scale, padded, tick_labels
+from meor.report.svg import NARROW, WIDE, Canvas, Scale, method_key, padded, tick_labels
 from meor.study.effects import level
 
 HOSTILE = '"><script>alert(1)</script>&'
 ROW = ForestRow(HOSTILE, 0.0057, 0.005, 0.0064, 0.0052)
+POINT = CurvePoint(level("A_TN", [0, 2]), level("H_cur", [1, 3]), HOSTILE)
 DRAWINGS = {
     "forest": lambda width: forest([ForestGroup("ΔH_cur", (ROW,), 0.005)], width),
     "frontier": lambda width: frontier(
-        [FrontierLine(HOSTILE, 6, (CurvePoint(level("A_TN", [0, 2]), level("H_cur", [1, 3]), HOSTILE),) * 2)],
+        [
+            FrontierLine(
+                HOSTILE,
+                key,
+                (CurvePoint(level("A_TN", [0, 2]), level("H_cur", [1, 3]), HOSTILE),) * 2,
+                of_host,
+            )
+            for key, of_host in (("m0 second", True), ("m6 capped", False))
+        ],
         width,
     ),
-    "losses": lambda width: loss_panels([LossPanel(HOSTILE, (Loss(1, 0.3, 0.25), Loss(2, 0.2, 0.2)))], width),
-    "waterfall": lambda width: waterfall([Change(HOSTILE, 0, 0.3, ""), Change("u", 0.3, 0.2, "new")], width),
+    "falls": lambda width: falls(
+        [FallLine(HOSTILE, key, (Loss(1, 0.3, 0.25), Loss(2, 0.2, 0.2))) for key in ("m0", "m8")], width
+    ),
     "growth": lambda width: growth([Crowd(1, 10, 20, 900, 3), Crowd(2, 20, 30, 0, 0)], 10, HOSTILE, width),
     "comparison": lambda width: comparison(
         ExcessDrawing(
@@ -95,6 +105,21 @@ def test_a_forest_has_room_for_its_longest_label_and_a_phone_keeps_the_margin_of
     ]
     assert len(words) == len(margins) == 2
     assert not [y for y in words for top, bottom in margins if top < y < bottom]
+
+
+def test_every_method_has_a_mark_and_colour_of_its_own() -> None:
+    keys = {name: method_key(name) for name in METHODS}
+    assert len(set(keys.values())) == len(METHODS)
+    assert (keys["none"], keys["cap"], keys["cap+meor"]) == ("m0", "m8", f"{keys['meor']} capped")
+    assert method_key("a method that is not registered").startswith("m")
+
+
+def test_numbers_at_the_end_of_lines_are_not_printed_over_each_other() -> None:
+    lines = [FallLine(name, method_key(name), (Loss(1, 0.3, 0.25),)) for name in METHODS]
+    root = ElementTree.fromstring(str(falls(lines, WIDE).drawn("x")))
+    places = sorted(float(text.get("y", 0)) for text in root.iter("text") if text.text == "0.250")
+    assert len(places) == len(METHODS)
+    assert all(below - above >= 13 for above, below in itertools.pairwise(places))
 
 
 CONTROLS = "".join(map(chr, range(0x20))) + "\x7f\x9b\ud800\udfff\ufffe\uffff\u202e<a href='x'>&\"]]>"

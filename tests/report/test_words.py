@@ -6,11 +6,8 @@ import pytest
 
 from meor.escape import clipped
 from meor.report.words import (
-    bound,
-    bounds,
     clipped_path,
     count,
-    effect,
     interval,
     listed,
     number,
@@ -18,6 +15,7 @@ from meor.report.words import (
     query,
     share,
     signed,
+    spelled_out,
     svg_symbols,
     symbols,
     without_places,
@@ -38,36 +36,12 @@ def test_a_number_has_four_places_a_true_minus_and_never_a_negative_zero(value, 
     assert (number(value), signed(value)) == (plain, with_sign)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (0.0, "0.0000"),
-        (0.00571, "+0.0057"),
-        (0.00002, "+0.00002"),
-        (-0.0000004, "−4.0e−07"),
-        (-0.00502, "−0.0050"),
-        (None, "--"),
-    ],
-)
-def test_an_effect_shows_that_it_is_not_zero(value, shown) -> None:
-    assert effect(value) == shown
-    assert effect(value, plus=False) == shown.removeprefix("+")
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (-0.00502, "−0.00502"),
-        (0.00496, "+0.00496"),
-        (-0.0050001, "−0.0050001"),
-        (-0.005, "−0.0050"),
-        (0.00002, "+0.00002"),
-        (0.0, "0.0000"),
-    ],
-)
-def test_a_bound_shows_on_which_side_of_the_margin_it_lies(value, shown) -> None:
-    assert bound(value) == shown
-    assert bounds(value, value) == f"[{shown}, {shown}]".replace("+", "")
+def test_an_abbreviation_has_its_words_where_it_first_stands_and_only_there() -> None:
+    first, second = spelled_out(["MEOR is above UOR.", "Cap + MEOR, not MEORs."])
+    assert first == (
+        "MEOR (Matched Excess-Outranker Regularization) is above UOR (Unmatched Old Regularizer)."
+    )
+    assert second == "Cap + MEOR, not MEORs."
 
 
 def test_shares_counts_and_lists_read_well() -> None:

@@ -170,7 +170,7 @@ def test_where_no_update_decides_endpoints_table_and_report_say_that_nothing_was
     replay = RunView.open(made(*still[:2])).endpoints()
     assert replay == {"test": told["test"]}
     page = run_page(RunView.open(run))
-    assert "Nothing was controlled: this run equals the host without a penalty." in page.sentence
+    assert "Nothing was controlled: this run equals the host without a penalty." in page.lead[-1].answer
     said = CliRunner().invoke(app, ["resume", str(run)])  # complete: it prints the table again
     assert said.exit_code == 0
     assert UNCONTROLLED in " ".join(said.stdout.split())

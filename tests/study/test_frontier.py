@@ -60,7 +60,7 @@ def test_curves_of_one_trade_differ_at_equal_coefficients_and_not_at_equal_acqui
     assert (found.ours, found.theirs, found.pairs) == ("MEOR", "MMR", (0, 1, 2))
     assert (found.low, found.high) == pytest.approx((0.08, 0.10))
     assert all(abs(value) < 1e-12 for value in found.H_cur.values)
-    assert found.word == "undecided"
+    assert found.word == "no difference"
 
 
 @pytest.mark.parametrize(("gain", "word"), [(0.02, "ahead"), (-0.02, "behind")])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.report.conftest import told
 from tests.study.study_rows import METHODS, study_rows, write_rows
 
 from meor.report.html import render
@@ -84,7 +85,7 @@ def test_effects_csv_says_which_cells(rows: list[Row], tmp_path: Path) -> None:
 def test_the_page_marks_levels_effects_and_the_verdict(rows: list[Row], tmp_path: Path) -> None:
     write_rows(tmp_path / RUNS, rows)
     page = study_page(tmp_path)
-    assert "A_TN† " in page.sentence
+    assert "(A_TN†)" in told(page)
     shown = render(page)
     assert shown.count("†") > 5
     assert "A<sub>TN</sub> 4 of 6" in shown.replace("<i>", "").replace("</i>", "")

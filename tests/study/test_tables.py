@@ -195,10 +195,11 @@ def test_the_frontier_has_points_and_verdicts_at_equal_acquisition() -> None:
                 )
     curves = {method: {"method": method, "values": [1, 3]} for method in ("mmr", "meor")}
     made = plan(methods=["none"], curves=curves, tables=["frontier"])
-    points, ahead = study_tables(made, rows)
+    asked, ahead, points = study_tables(made, rows)
     assert [cells[2] for cells in points.rows] == ["host alone", "multiple 1", "multiple 3"] * 2
     assert [cells[:4] for cells in ahead.rows] == [("mmr", "ours", "meor", "behind")]
-    for table in (points, ahead):
+    assert [cells[2:5] for cells in asked.rows] == [("meor", "mmr", "ahead")]
+    for table in (asked, points, ahead):
         assert "not adjusted" in " ".join(table.notes)
 
 
@@ -220,27 +221,23 @@ def test_every_format_has_every_row(tables: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "effect", "bound"),
+    ("value", "shown", "probability"),
     [
         (0.0, "0.0000", "0.0000"),
         (0.00123, "0.0012", "0.0012"),
-        (0.00002, "0.00002", "0.00002"),
-        (-0.0000234, "-0.000023", "-0.000023"),
-        (3.7e-6, "3.7e-06", "3.7e-06"),
-        (-0.00502, "-0.0050", "-0.00502"),
-        (-0.004999, "-0.0050", "-0.004999"),
-        (0.00502, "0.0050", "0.00502"),
-        (-0.005, "-0.0050", "-0.0050"),
+        (0.00002, "0.0000", "<0.0001"),
+        (3.7e-6, "0.0000", "<0.0001"),
+        (-0.0000234, "0.0000", "0.0000"),
+        (-0.00502, "-0.0050", "-0.0050"),
     ],
 )
-def test_rounding_hides_no_effect_and_no_side_of_the_margin(value: float, effect: str, bound: str) -> None:
-    kinds: tuple[Kind, ...] = ("text", "text", "level", "effect", "bound")
+def test_no_digit_below_four_decimals_is_printed(value: float, shown: str, probability: str) -> None:
+    kinds: tuple[Kind, ...] = ("text", "text", "level", "effect", "bound", "probability")
     columns = tuple(Column(kind, kind) for kind in kinds)
-    table = Table("Title", columns, (("a", "ours", value, value, value),))
+    table = Table("Title", columns, (("a", "ours", value, value, value, value),))
     cells = as_text(table).splitlines()[4].split()
-    assert cells[3:] == [effect, bound]
-    level = f"{value:.4f}"
-    assert cells[2] == (level.removeprefix("-") if float(level) == 0 else level)
+    assert cells[2:] == [shown, shown, shown, probability]
+    assert repr(value) in as_csv(table)
 
 
 def test_a_coefficient_keeps_its_digits_in_csv_and_three_in_print() -> None:

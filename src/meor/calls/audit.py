@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,10 +98,12 @@ class Audit(SplitAudit):
         return RanksBySplit(found, labels_of(self.stream))
 
     def plot(self) -> Drawing:
-        """What old facts keep and lose at each update."""
-        from meor.calls.drawing import loss_drawing
+        """What the facts of snapshot 0 lose at each update."""
+        from meor.calls.drawing import fall_drawing
+        from meor.methods import NONE
+        from meor.report.svg import method_key
 
-        return loss_drawing(self.backbone, self.content()[ENDPOINTS])
+        return fall_drawing(self.backbone, method_key(NONE), chain.from_iterable(self.ranks.values()))
 
     def _repr_html_(self) -> str:
         return f"<p>{self!r}</p>{self.endpoints._repr_html_()}"

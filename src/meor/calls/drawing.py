@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from meor.escape import markup
-from meor.evaluation.endpoints import Content
-from meor.report.evidence import losses
-from meor.report.figures import LossPanel
+from meor.evaluation.displacement import same_facts
+from meor.evaluation.rank import Ranks
+from meor.report.drawn import fall_figure
+from meor.report.figures import FallLine
 from meor.report.html import standalone
 from meor.report.page import Figure
-from meor.report.parts import loss_figure
-from meor.report.words import method_name
 from meor.storage.disk import Disk, commit_file
 
 
@@ -49,8 +48,7 @@ class Drawing:
         return f"Drawing: {'; '.join(figure.title for figure in self.figures) or 'nothing to draw'}"
 
 
-def loss_drawing(method: str, endpoints: Mapping[str, Mapping[str, Content]]) -> Drawing:
-    """What old facts keep and lose at each update, a panel per split."""
-    named = {split: method_name(method) if len(endpoints) == 1 else f"{split} facts" for split in endpoints}
-    figure = loss_figure([LossPanel(named[split], losses(each)) for split, each in endpoints.items()])
-    return Drawing([] if figure is None else [figure])
+def fall_drawing(name: str, key: str, ranks: Iterable[Ranks]) -> Drawing:
+    """How the facts of snapshot 0 stand after each update; nothing where none of them was ranked."""
+    losses = same_facts(ranks)
+    return Drawing([fall_figure([FallLine(name, key, losses)])] if losses else [])

@@ -47,11 +47,14 @@ class Run(RunView):
         return RunView.stream(self, data_dir) if self.given is None else self.given
 
     def plot(self) -> Drawing:
-        """What old facts keep and lose at each update."""
-        from meor.calls.drawing import loss_drawing
+        """What the facts of snapshot 0 lose at each update."""
+        from meor.calls.drawing import fall_drawing
+        from meor.report.evidence import ranks_of
+        from meor.report.svg import method_key
+        from meor.report.words import method_name
 
-        found = self.endpoints().by_split if self.has(ENDPOINTS) else {}
-        return loss_drawing(self.config.method, found)
+        method = self.config.method
+        return fall_drawing(method_name(method), method_key(method), ranks_of(self))
 
     def __repr__(self) -> str:
         config = self.config

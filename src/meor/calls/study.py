@@ -54,8 +54,6 @@ class StudyView:
     def effects(self) -> Rows:
         """Every paired effect with its bounds, at full precision: the content of effects.csv."""
         data = self.data
-        if data.plan is None:
-            raise StudyError(f"{self.path} has no plan, so it is not known what was to be compared.")
         lines = effects_lines(data.plan, data.rows, holm=self.holm)
         rows = (dict(zip(EFFECTS_COLUMNS, line, strict=True)) for line in lines)
         return Rows("paired effects", rows, EFFECTS_COLUMNS)

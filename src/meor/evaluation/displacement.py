@@ -8,6 +8,7 @@ cell. Ranks suffice for all of this. Naming the newcomers needs their scores too
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from meor.cohort.matching import degree_bins
 from meor.evaluation.rank import Ranks
 from meor.stream.snapshot import Stream
-from meor.typing import Ids, Role, Side, Split
+from meor.typing import Floats, Ids, Role, Side, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,15 @@ class Tally:
             "places": self.places,
             "mean_reciprocal_rank_lost": self.mean_lost,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Mean reciprocal rank of old facts at one update: among old entities, and with the newcomers."""
+
+    update: int
+    old: float
+    cur: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,23 @@ class Breakdown:
 def tally(ranks: Iterable[Ranks]) -> Tally:
     """What the historical queries among these lost."""
     return _tally_of(*_historical(ranks))
+
+
+def same_facts(ranks: Iterable[Ranks]) -> tuple[Loss, ...]:
+    """The facts of snapshot 0 at each update: of the same facts only candidates and model change."""
+    old: dict[int, list[Floats]] = defaultdict(list)
+    cur: dict[int, list[Floats]] = defaultdict(list)
+    for each in ranks:
+        asked = each.occurrences
+        chosen = (asked.snapshot == 0) & (asked.role == Role.HISTORICAL)
+        if chosen.any():
+            old[asked.update].append(1 / each.old[chosen])
+            cur[asked.update].append(1 / each.cur[chosen])
+    means = {
+        update: [float(np.mean(np.concatenate(part[update]))) for part in (old, cur)]
+        for update in sorted(old)
+    }
+    return tuple(Loss(update, *levels) for update, levels in means.items())
 
 
 def worst(ranks: Iterable[Ranks], limit: int = 10) -> tuple[Displaced, ...]:

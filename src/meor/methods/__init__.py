@@ -2,6 +2,7 @@
 
 from meor.methods.registry import (
     CAP,
+    DEFAULT,
     METHODS,
     NONE,
     Method,
@@ -15,6 +16,7 @@ from meor.methods.registry import (
 
 __all__ = [
     "CAP",
+    "DEFAULT",
     "METHODS",
     "NONE",
     "Method",

@@ -54,6 +54,7 @@ class Method:
     capped: bool = False  # norms of newcomers are capped as well (`cap`)
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
+    spelled: str = ""  # the words that an abbreviated label stands for
 
     @property
     def start(self) -> str:
@@ -66,9 +67,21 @@ class Method:
 
 
 NONE = "none"
+"""The host alone. Every other method of a pair is compared with it and starts from it."""
 CAP = "cap"
 CAPS = "scales a newcomer's row back to a norm that its degree suggests, after each step."
-"""The host alone. Every other method of a pair is compared with it and starts from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """A method with all that has to be said to use it."""
+
+    method: str
+    coefficient: float | None = None  # of a penalty; None: the method has none, or it is balanced
+
+
+DEFAULT = Recommended(CAP)
+"""The control that is recommended: what `meor demo` shows."""
 
 _FORMER = {"replay": NONE}  # `replay` is a host
 METHODS: dict[str, Method] = {}
@@ -153,6 +166,7 @@ register(
         "MEOR with the largest gap above the answer in place of the smooth mean of all gaps.",
         variant=MMR,
         isolates="Smooth tail aggregation",
+        spelled="Matched Maximum Regularizer",
     )
 )
 register(
@@ -162,6 +176,7 @@ register(
         "MEOR with old entities of the same role as reference, not matched by degree and relations.",
         variant=UOR,
         isolates="Structural matching",
+        spelled="Unmatched Old Regularizer",
     )
 )
 register(
@@ -189,6 +204,7 @@ register(
         "penalises what newcomers press on the answer of a replayed query beyond structurally matched old "
         "entities: the squared excess, and nothing below it.",
         variant=MEOR,
+        spelled="Matched Excess-Outranker Regularization",
     )
 )
 register(

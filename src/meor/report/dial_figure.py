@@ -12,8 +12,8 @@ from meor.report.words import number
 from meor.run.dial import Dial
 
 HEIGHT, GAP = 330.0, 30.0
-TONES = {"H_cur": 2, "H_old": 0, "A_TN": 1, "A_QN": 4}
-"""Number of an endpoint's colour and shape: blue for old facts, orange for newcomers."""
+TONES = {"H_cur": "old", "H_old": "old soft", "A_TN": "new", "A_QN": "new soft"}
+"""The colour of an endpoint: that of old answers or that of newcomers; soft ones are dashed."""
 LABELLED = (1.0, 0.5, 2.0, 0.7, 1.4, 0.8, 1.2, 0.9, 1.1)
 """Scales that are named along a curve, the most important first."""
 ROOM = 30.0  # between two of these names
@@ -39,10 +39,10 @@ def dial_figure(dial: Dial, title: str) -> Figure:
         f"larger mark is the run as it was trained (scale 1). {dial.split.value.capitalize()} facts.",
         partial(_drawn, dial),
         (
-            ("mark m2", "H_cur: old facts"),
-            ("mark m0", "H_old: the same among old entities"),
-            ("mark m1", "A_TN: newcomers as answers"),
-            ("mark m4", "A_QN: newcomers asked about"),
+            ("curve old", "H_cur: old answers"),
+            ("curve old soft", "H_old: the same among old entities"),
+            ("curve new", "A_TN: answers that are newcomers"),
+            ("curve new soft", "A_QN: queries about newcomers"),
         ),
     )
 
@@ -85,10 +85,10 @@ def _trade(canvas: Canvas, dial: Dial, corner: Corner, width: float) -> None:
         placed = [(scale, x(at), y(value)) for scale, at, value in points]
         _curve(canvas, placed, TONES[name])
         if name == "H_cur":
-            _name_scales(canvas, placed, TONES[name])
+            _name_scales(canvas, placed)
 
 
-def _name_scales(canvas: Canvas, points: Placed, tone: int) -> None:
+def _name_scales(canvas: Canvas, points: Placed) -> None:
     """The scale beside some points, as far as there is room."""
     named: list[tuple[float, float]] = []
     for wanted in LABELLED:
@@ -96,7 +96,7 @@ def _name_scales(canvas: Canvas, points: Placed, tone: int) -> None:
         near = any(math.hypot(at - x, value - y) < ROOM for x, y in named)
         if not near and abs(math.log(scale / wanted)) < 0.05:
             named.append((at, value))
-            canvas.text(at + 6, value - 6, f"{scale:.2g}", f"tiny ink-m{tone}")
+            canvas.text(at + 6, value - 6, f"{scale:.2g}", "tiny ink-old")
 
 
 def _over_scale(canvas: Canvas, dial: Dial, corner: Corner, width: float) -> None:
@@ -117,8 +117,8 @@ def _over_scale(canvas: Canvas, dial: Dial, corner: Corner, width: float) -> Non
         _curve(canvas, [(scale, x(math.log2(scale)), y(value)) for scale, value in series], TONES[name])
 
 
-def _curve(canvas: Canvas, points: Placed, tone: int) -> None:
-    canvas.path([(at, value) for _, at, value in points], f"curve m{tone}")
+def _curve(canvas: Canvas, points: Placed, tone: str) -> None:
+    canvas.path([(at, value) for _, at, value in points], f"curve {tone}")
     for scale, at, value in points:
         if scale == 1.0:
-            canvas.mark(at, value, tone, f"mark m{tone}", 5.5)
+            canvas.circle(at, value, 5, f"dot {tone}")

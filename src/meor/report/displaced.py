@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from meor.errors import MeorError
 from meor.evaluation import displacement
-from meor.evaluation.audit import Newcomer
-from meor.evaluation.blame import blame, name_newcomers
-from meor.evaluation.displacement import Displaced, displaced_at, worst
+from meor.evaluation.culprits import Culprit, culprits, varied, with_newcomers
+from meor.evaluation.displacement import Displaced, Tally, worst
 from meor.evaluation.rank import Ranks, Rules
 from meor.methods import METHODS
-from meor.report.words import count, query, without_places
+from meor.report.page import Block, Prose, Section
+from meor.report.words import count, plural, query, share, without_places
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
-from meor.study.table import Column, Entry, Table
-from meor.typing import Floats, Role, Side, Split
+from meor.study.table import Column, Entry, Table, Value
+from meor.typing import Side, Split
 
 Label = Callable[[int], str]
-
-CHARGED = 40_000
-"""Displaced queries whose newcomers are counted; beyond, those that lost most."""
 
 LISTED = 12
 """Displaced answers and newcomers that a report names."""
 
 NAMED = 3
 """Newcomers that are named before one answer."""
+
+SHOWN_ROWS = 30
+"""Relations listed, those that lost most first."""
 
 SEARCHED = 600
 """Worst cases from which those of different answers are taken."""
@@ -39,17 +36,10 @@ CALIBRATED = "these ranks are of calibrated scores, and the models hold the scor
 
 
 @dataclass(frozen=True, slots=True)
-class Culprit:
-    """A newcomer, and the one old answer that it costs most."""
-
-    newcomer: Newcomer
-    harm: Displaced
-
-
-@dataclass(frozen=True, slots=True)
 class Displacement:
-    """What the stream and the models tell beyond ranks."""
+    """What ranks tell, and the stream and the models beyond them."""
 
+    total: Tally
     worst: tuple[Displaced, ...]
     culprits: tuple[Culprit, ...]
     tallies: tuple[displacement.Breakdown, ...]
@@ -69,79 +59,39 @@ def read_displacement(
         missing = CALIBRATED
     elif stream is not None:
         try:
-            found = named(view, stream, found)
-            guilty, charged = culprits(view, stream, ranks, LISTED)
+            rules = Rules(filter_splits=Split.each(view.config.evaluation.filter_splits))
+            found = with_newcomers(stream, view.model, found, rules=rules)
+            guilty, charged = culprits(stream, view.model, ranks, LISTED, rules=rules)
         except MeorError as error:
             missing = without_places(str(error))
-    return Displacement(found, guilty, by, charged, missing)
+    return Displacement(displacement.tally(ranks), found, guilty, by, charged, missing)
 
 
-def named(view: RunView, stream: Stream, found: Sequence[Displaced]) -> tuple[Displaced, ...]:
-    rules = _rules(view)
-    named = list(found)
-    for update in sorted({each.update for each in found}):
-        place = [index for index, each in enumerate(found) if each.update == update]
-        told = name_newcomers(stream, view.model(update), [found[i] for i in place], rules=rules)
-        for index, each in zip(place, told, strict=True):
-            named[index] = each
-    return tuple(named)
-
-
-def varied(found: Sequence[Displaced], limit: int) -> tuple[Displaced, ...]:
-    """The worst cases, an answer at most twice: a list of one answer teaches nothing."""
-    chosen: list[Displaced] = []
-    seen: dict[int, int] = defaultdict(int)
-    for each in found:
-        seen[each.answer] += 1
-        if seen[each.answer] <= 2 and len(chosen) < limit:
-            chosen.append(each)
-    return tuple(chosen)
-
-
-def culprits(
-    view: RunView, stream: Stream, ranks: Sequence[Ranks], limit: int
-) -> tuple[tuple[Culprit, ...], tuple[int, int]]:
-    """The newcomers that cost most, and how many displaced queries that was counted on, of how many."""
-    lost = [np.where(each.occurrences.role == Role.HISTORICAL, _lost(each), 0.0) for each in ranks]
-    everything = np.concatenate(lost)
-    displaced = int(np.count_nonzero(everything > 0))
-    least = 0.0
-    if displaced > CHARGED:
-        least = float(np.partition(everything, len(everything) - CHARGED)[len(everything) - CHARGED])
-    found: dict[int, Culprit] = {}
-    charged = 0
-    for each, mine in zip(ranks, lost, strict=True):
-        chosen = each.select((mine > 0) & (mine >= least))
-        charged += len(chosen.cur)
-        told = blame(stream, view.model(each.occurrences.update), chosen, rules=_rules(view))
-        for index in np.flatnonzero(told.displaced):
-            entity = told.first + int(index)
-            seen = Newcomer(entity, told.update, int(told.displaced[index]), float(told.charge[index]))
-            harm = displaced_at(chosen, int(told.dearest[index]))
-            found[entity] = _together(found.get(entity), Culprit(seen, harm))
-    most = sorted(
-        found.values(), key=lambda each: (-each.newcomer.charge, -each.newcomer.displaced, each.newcomer.id)
-    )
-    return tuple(most[:limit]), (charged, displaced)
-
-
-def _together(before: Culprit | None, now: Culprit) -> Culprit:
-    """What a newcomer does on both sides, with the worse of its harms."""
-    if before is None:
-        return now
-    one, two = before.newcomer, now.newcomer
-    both = Newcomer(one.id, one.update, one.displaced + two.displaced, one.charge + two.charge)
-    return replace(max(before, now, key=lambda each: each.harm.share), newcomer=both)
-
-
-def _lost(ranks: Ranks) -> Floats:
-    """Reciprocal rank lost to newcomers; 0 where the answer is one."""
-    old = np.where(ranks.old > 0, ranks.old, ranks.cur)
-    return np.asarray(1 / old - 1 / ranks.cur)
-
-
-def _rules(view: RunView) -> Rules:
-    return Rules(filter_splits=Split.each(view.config.evaluation.filter_splits))
+def displaced_section(found: Displacement | None, entity: Label, relation: Label, whose: str) -> Section:
+    """`whose` says in which run all of this was seen."""
+    title = "Who displaced whom"
+    if found is None:
+        return Section("displaced", title, (Prose("No run with ranks is here to name anybody.", "missing"),))
+    total = found.total
+    part = total.displaced / total.queries if total.queries else 0.0
+    blocks: list[Block] = [
+        Prose(
+            f"{whose}Of {plural(total.queries, 'query', 'queries')} about old facts, "
+            f"{count(total.displaced)} ({share(part)}) now have at least one newcomer before their "
+            "answer. A query is written with ? in place of its answer; an entity that is a known answer "
+            "to it is never counted against it."
+        )
+    ]
+    if found.worst:
+        blocks.append(worst_displaced(found.worst, entity, relation))
+    if found.culprits:
+        blocks.append(harmful(found, entity, relation))
+    if found.missing:
+        blocks.append(Prose(f"Newcomers are not named: {found.missing}", "missing"))
+    if found.tallies:
+        blocks.append(Prose("Which old answers lose. A loss that falls on few is not seen in a mean."))
+        blocks.extend(tallies(table, relation) for table in reversed(found.tallies))
+    return Section("displaced", title, tuple(blocks))
 
 
 def worst_displaced(found: Sequence[Displaced], entity: Label, relation: Label) -> Table:
@@ -210,3 +160,42 @@ def _harm(harm: Displaced, entity: Label, relation: Label) -> str:
 def query_of(fact: tuple[int, int, int], side: Side, entity: Label, relation: Label) -> str:
     head, of, tail = fact
     return query(entity(head), relation(of), entity(tail), head_missing=side is Side.HEAD)
+
+
+TALLIED = {
+    "relation": ("By relation", "relation"),
+    "admitted_at": ("By the snapshot that admitted the answer", "snapshot"),
+    "degree_bin": ("By how often the answer is seen in training", "degree"),
+}
+
+
+def tallies(table: displacement.Breakdown, relation: Label) -> Table:
+    """What was lost by relation, by the answer's admission, by its degree."""
+    title, first = TALLIED[table.name]
+    columns = (
+        *(Column(first), Column("queries", "count"), Column("displaced", "share")),
+        *(Column("places lost per query", "level", 2), Column("mean reciprocal rank lost", "level")),
+    )
+    ordered, notes = list(table.rows), tuple[str, ...]()
+    if table.name == "relation":
+        ordered.sort(key=lambda row: -row[1].lost)
+        if len(ordered) > SHOWN_ROWS:
+            notes = (f"The {SHOWN_ROWS} relations that lost most in all, of {count(len(ordered))}.",)
+            ordered = ordered[:SHOWN_ROWS]
+    rows = tuple((_key(table.name, key, relation), *_tally(found)) for key, found in ordered)
+    return Table(title, columns, rows, notes, folded=table.name == "relation")
+
+
+def _key(name: str, key: int, relation: Label) -> Value:
+    if name == "relation":
+        return relation(key)
+    if name == "degree_bin":
+        low, high = (0, 0) if key == 0 else (2 ** (key - 1), 2**key - 1)
+        return Entry(key, text=count(low) if low == high else f"{count(low)} to {count(high)}")
+    return Entry(key, text=str(key))
+
+
+def _tally(found: Tally) -> tuple[Value, ...]:
+    size = found.queries
+    part, places = (found.displaced / size, found.places / size) if size else (None, None)
+    return (size, part, places, found.mean_lost)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meor.escape import clipped
-from meor.report.svg import NARROW, Canvas, Scale, x_axis
+from meor.report.svg import DIAMOND, NARROW, Canvas, Scale, x_axis
 from meor.report.words import count, number, share
 
 SHOWN_AHEAD = 24
@@ -37,7 +37,7 @@ def growth(crowds: Sequence[Crowd], base: int, answer: str, width: float) -> Can
     canvas.text(0, 50, f"{count(base)} candidates", "tiny muted")
     if wide:
         canvas.text(area_end + 16, 14, f"places before the answer “{clipped(answer, 42)}”", "muted")
-        canvas.text(area_end + 16, 33, "newcomers stand orange", "tiny ink-new")
+        canvas.text(area_end + 16, 33, "newcomers are shown in orange", "tiny ink-new")
     for index, crowd in enumerate(crowds, start=1):
         top = row * index
         canvas.line(0, top, width, top, "grid")
@@ -65,7 +65,7 @@ def _places(canvas: Canvas, crowd: Crowd, at: tuple[float, float]) -> None:
         for _ in range(squares):
             canvas.rect(x + drawn * step, y, step - 3, step - 3, tone, 2)
             drawn += 1
-    canvas.mark(x + drawn * step + 5, y + 5, 3, "answer", 6)
+    canvas.mark(x + drawn * step + 5, y + 5, DIAMOND, "answer", 6)
     rank = f"rank {count(1 + crowd.ahead_old)} → {count(1 + total)}"
     if not crowd.ahead_new:
         rank = f"rank {count(1 + total)}, nobody new before it"
@@ -116,7 +116,7 @@ def comparison(drawing: ExcessDrawing, width: float) -> Canvas:
         _strip(canvas, strip, x, head + row * index, row, tallest, drawing.measure)
     _excess(canvas, drawing, x, head + row * len(drawing.strips), row)
     canvas.line(x(0), head - 8, x(0), bottom, "answer-line")
-    canvas.mark(x(0), head - 12, 3, "answer", 6)
+    canvas.mark(x(0), head - 12, DIAMOND, "answer", 6)
     anchor = "start" if x(0) < width / 2 else "end"
     canvas.text(
         x(0) + (10 if anchor == "start" else -10), head - 9, clipped(drawing.answer, 30), "strong", anchor

@@ -1,4 +1,4 @@
-"""How it works, on real records of a run: two drawings with the words that explain them; and matching."""
+"""Drawings with the words that explain them: what was lost, how it works, how references matched."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from meor.evaluation.rank import Ranks
 from meor.report import drawings, figures
 from meor.report.displaced import query_of
 from meor.report.drawings import SHOWN_AHEAD, Crowd
-from meor.report.page import Block, Prose, Section
-from meor.report.parts import Told
-from meor.report.words import count, listed, method_name, number, plural, query, share
+from meor.report.evidence import Evidence
+from meor.report.figures import FallLine
+from meor.report.page import Block, Figure, Prose, Section
+from meor.report.words import count, listed, method_name, number, plural, query, sentence, share
 from meor.typing import Role
 
 LEVELS_LEGEND = (
@@ -79,9 +80,34 @@ def _passed_most(ranks: Sequence[Ranks], counts: Sequence[int], lowest: int) -> 
     return Example(key[:3], key[3] == 0, crowds)
 
 
-def growth_drawing(told: Told | None) -> tuple[Block, ...]:
-    data = told.evidence if told is not None else None
-    example = None if data is None else example_of(data.ranks, data.counts)
+def fall_figure(lines: Sequence[FallLine], whose: str = "") -> Figure:
+    ends = "; ".join(
+        f"{line.name} from {number(line.losses[0].old, 3)} to {number(line.losses[-1].cur, 3)}"
+        for line in lines
+    )
+    return figures.figure(
+        "same-facts",
+        f"The same facts through all updates{whose}",
+        f"Mean reciprocal rank of the facts of snapshot 0: {ends}.",
+        "Only facts of snapshot 0, so nothing but the candidates and the model changes. The start is their "
+        "level among the entities of snapshot 0. Upright orange parts went to the newcomers of an update. "
+        "What changes between updates comes from moved old rows (none where the host freezes them) and from "
+        "newly known answers that the filter removes.",
+        partial(figures.falls, lines),
+        (*((f"curve {line.key}", line.name) for line in lines), ("fill-new", "taken by newcomers")),
+    )
+
+
+def same_facts(lines: Sequence[FallLine], whose: str, remarks: Sequence[str]) -> Section:
+    """The facts of snapshot 0 under each method, and what is to be said of the updates."""
+    missing = Prose("There are no ranks to show this with.", "missing")
+    blocks: list[Block] = [fall_figure(lines, whose) if lines else missing]
+    blocks.extend(Prose(sentence(text), "note") for text in remarks)
+    return Section("lost", "Where rank was lost", tuple(blocks))
+
+
+def growth_drawing(told: Evidence | None) -> tuple[Block, ...]:
+    example = None if told is None or not told.ranks else example_of(told.ranks, told.counts)
     if told is None or example is None:
         return (Prose(_no_admission(told), "missing"),)
     head, relation, tail = example.fact
@@ -114,19 +140,19 @@ def growth_drawing(told: Told | None) -> tuple[Block, ...]:
     )
 
 
-def _no_admission(told: Told | None) -> str:
+def _no_admission(told: Evidence | None) -> str:
     if told is None:
         return "No admission is drawn: no folder of a run is here."
-    if told.evidence is None:
+    if not told.ranks:
         return "No admission is drawn: this run has no ranks yet."
-    if told.evidence.admitted == 0:
+    if told.admitted == 0:
         return "No update admitted an entity: there is no admission to draw."
     return (
         "Newcomers pass no fact of snapshot 0 that is ranked at every update: there is no admission to draw."
     )
 
 
-def excess_drawing(told: Told | None) -> tuple[Block, ...]:
+def excess_drawing(told: Evidence | None) -> tuple[Block, ...]:
     found = told.record if told is not None else None
     if told is None or found is None:
         why = (
@@ -175,11 +201,13 @@ def excess_drawing(told: Told | None) -> tuple[Block, ...]:
     )
 
 
-def drawn(told: Told | None) -> Section:
-    return Section("how", "How it works, on a real query", (*growth_drawing(told), *excess_drawing(told)))
+def drawn(told: Evidence | None, *, compared: bool = True) -> Section:
+    """What a penalty compares is drawn where there is one in question."""
+    blocks = (*growth_drawing(told), *(excess_drawing(told) if compared else ()))
+    return Section("how", "How it works, on a real query", blocks)
 
 
-def matched(told: Told | None) -> Section:
+def matched(told: Evidence | None) -> Section:
     title = "How the references matched"
     if told is None or not (told.levels or told.records):
         why = "there is no run to look at."

@@ -1,4 +1,4 @@
-"""What the files of one run show: losses by update, the same facts over time, its penalty's records.
+"""A run, read once: what its report says about losses, displacement, matching and a real record.
 
 A run without a penalty has no records. Its stream, buffer and models are enough to say what the penalty
 would have seen, and the report says that it is this.
@@ -7,49 +7,39 @@ would have seen, and the report says that it is this.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from meor.backbone import Model
 from meor.cohort.draw import N_LEVELS
-from meor.evaluation.displacement import Tally, tally
-from meor.evaluation.endpoints import by_update
+from meor.errors import MeorError
+from meor.escape import clipped, visible
+from meor.evaluation.displacement import Loss, same_facts
 from meor.evaluation.rank import Ranks
 from meor.methods import is_penalized
 from meor.methods.comparison import Comparison, sample_records
 from meor.methods.equations import pressure
 from meor.methods.penalty import penalty_records
+from meor.report.displaced import Displacement, Label, read_displacement
 from meor.report.drawings import ExcessDrawing, Levels, Strip
-from meor.report.figures import Change, Loss
-from meor.run.config import Config
+from meor.report.words import clipped_path, without_places
 from meor.run.layout import RANKS, RECORDS, update_name
+from meor.run.prepare import host_of, remarks
 from meor.run.records_file import comparison_of
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.study.table import Column, Entry, Table, Value
-from meor.typing import Floats, Ids, Role, Side, Split
+from meor.typing import Floats, Ids, Side, Split
 
-SMALL = 5e-4
-"""Changes among old entities below this are not drawn."""
+ENTITY_LABEL, RELATION_LABEL = 60, 34
+"""Letters of a label that a page shows."""
 
 SAMPLED = 128
 """Occurrences per update whose references are looked at for the shares by level."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    ranks: tuple[Ranks, ...]
-    total: Tally
-    counts: tuple[int, ...]  # |E_u| by update
-    steps: tuple[Change, ...]
-
-    @property
-    def admitted(self) -> int:
-        return self.counts[-1] - self.counts[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +54,82 @@ class RecordView:
     strongest: tuple[int, ...]  # newcomers ahead, highest first
 
 
-def gather(view: RunView) -> Evidence | None:
-    """None where the run has no ranks yet."""
-    _, ranks = ranks_of(view)
-    if not ranks:
-        return None
-    counts = entity_counts(view)
-    return Evidence(ranks, tally(ranks), tuple(counts), _steps(ranks, counts))
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What could be read of a run; the rest is missing, and said to be."""
+
+    view: RunView
+    ranks: tuple[Ranks, ...]
+    counts: tuple[int, ...]  # |E_u| by update
+    facts: tuple[Loss, ...]  # of snapshot 0, at each update
+    displacement: Displacement | None
+    record: RecordView | None
+    levels: tuple[Levels, ...]
+    records: Table | None  # of its penalty
+    missing: str  # why stream or models could not be used
+    entity: Label
+    relation: Label
+    remarks: tuple[str, ...] = ()  # on updates that admit nobody, and on what is not learned
+
+    @property
+    def admitted(self) -> int:
+        return self.counts[-1] - self.counts[0]
 
 
-def ranks_of(view: RunView) -> tuple[Split, tuple[Ranks, ...]]:
-    """The test ranks of every evaluated update; another split where test was not ranked."""
+def read_evidence(
+    view: RunView,
+    data_dir: Path | None,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    records_of: RunView | None = None,
+) -> Evidence:
+    """Everything that can be read; `records_of` is the run whose penalty records are shown."""
+    stream: Stream | None = None
+    missing = ""
+    try:
+        say("reading the stream")
+        stream = view.stream(data_dir)
+    except MeorError as error:
+        missing = without_places(str(error))
+    say("who displaced whom")
+    ranks = ranks_of(view)
+    shown = read_displacement(view, stream, ranks, missing) if ranks else None
+    found: RecordView | None = None
+    matched: tuple[Levels, ...] = ()
+    if stream is not None:
+        try:
+            say("how references match")
+            matched = levels(view, stream)
+            found = record(view, stream)
+        except MeorError as error:
+            missing = without_places(str(error))
+    entities = [clipped(visible(label), ENTITY_LABEL) for label in view.labels("entity")]
+    relations = [clipped_path(visible(label), RELATION_LABEL) for label in view.labels("relation")]
+    return Evidence(
+        view,
+        ranks,
+        tuple(entity_counts(view)),
+        same_facts(ranks),
+        shown,
+        found,
+        matched,
+        records_table(records_of or view),
+        missing,
+        entities.__getitem__,
+        relations.__getitem__,
+        () if stream is None else tuple(remarks(stream, host_of(view.config))),
+    )
+
+
+def ranks_of(view: RunView) -> tuple[Ranks, ...]:
+    """The test ranks of every evaluated update; of another split where test was not ranked."""
     by_split: dict[Split, list[Ranks]] = defaultdict(list)
     for update in view.updates:
         if view.has(f"{update_name(update)}/{RANKS}"):
             for split, ranks in view.ranks(update).items():
                 by_split[split].extend(ranks)
     split = Split.TEST if Split.TEST in by_split or not by_split else next(iter(by_split))
-    return split, tuple(by_split.get(split, ()))
+    return tuple(by_split.get(split, ()))
 
 
 def entity_counts(view: RunView) -> list[int]:
@@ -90,48 +138,12 @@ def entity_counts(view: RunView) -> list[int]:
     return [int(total) for total in np.cumsum(admitted)]
 
 
-def losses(split: Mapping[str, Any]) -> tuple[Loss, ...]:
-    """H_old and H_cur of each update, sides weighing the same, from the cells of endpoints.json."""
-    old, cur = (by_update(split.get(name, {})) for name in ("H_old", "H_cur"))
-    return tuple(
-        Loss(update, before, after)
-        for update in sorted(old.keys() & cur.keys())
-        if (before := old[update].value) is not None and (after := cur[update].value) is not None
-    )
-
-
-def _steps(ranks: Sequence[Ranks], counts: Sequence[int]) -> tuple[Change, ...]:
-    """The facts of snapshot 0 through all updates: which part of each change is whose."""
-    old: dict[int, list[Floats]] = defaultdict(list)
-    cur: dict[int, list[Floats]] = defaultdict(list)
-    for each in ranks:
-        asked = each.occurrences
-        chosen = (asked.snapshot == 0) & (asked.role == Role.HISTORICAL)
-        if chosen.any():
-            old[asked.update].append(1 / each.old[chosen])
-            cur[asked.update].append(1 / each.cur[chosen])
-    steps: list[Change] = []
-    level: float | None = None
-    for update in sorted(old):
-        before, after = (float(np.mean(np.concatenate(part[update]))) for part in (old, cur))
-        if level is None:
-            steps.append(Change("at the start", 0.0, before, ""))
-        elif abs(before - level) >= SMALL:
-            steps.append(Change(f"update {update}: old entities", level, before, "old"))
-        if counts[update] > counts[update - 1]:
-            steps.append(Change(f"update {update}: newcomers", before, after, "new"))
-        level = after
-    if level is not None:
-        steps.append(Change("at the end", 0.0, level, ""))
-    return tuple(steps)
-
-
 def records_table(view: RunView) -> Table | None:
     """The penalty's records, update by update; None where the run stores none."""
     lines: list[tuple[Value, ...]] = []
     for update in view.updates:
         rows = _stored_records(view, update)
-        if rows is not None and len(rows["tau"]):
+        if len(rows["tau"]):
             active, size = rows["active"].astype(bool), len(rows["tau"])
             means = (float(np.mean(rows[name])) for name in ("u_new", "u_old"))
             excess = float(np.mean(rows["excess"][active])) if active.any() else 0.0
@@ -146,23 +158,21 @@ def records_table(view: RunView) -> Table | None:
     return Table("The penalty's records, update by update", columns, tuple(lines)) if lines else None
 
 
-def _stored_records(view: RunView, update: int) -> dict[str, Any] | None:
-    name = f"{update_name(update)}/{RECORDS}"
+def _stored_records(view: RunView, update: int) -> dict[str, Floats]:
+    """Of eligible records; nothing was compared where there is no scale."""
+    name, wanted = f"{update_name(update)}/{RECORDS}", ("tau", "u_new", "u_old", "excess", "active")
     if not view.has(name):
-        return None
-    wanted = ("tau", "u_new", "u_old", "excess", "active")
+        return dict.fromkeys(wanted, np.empty(0))
     table = view.table(name, wanted)
-    eligible = ~np.array(table["tau"].is_null().to_pylist(), dtype=bool)  # nothing was compared otherwise
-    return {
-        column: np.array(table[column].to_pylist(), dtype=object)[eligible].astype(float) for column in wanted
-    }
+    known = table.filter(table["tau"].is_valid())
+    return {column: np.asarray(known[column].to_numpy(), dtype=np.float64) for column in wanted}
 
 
 def levels(view: RunView, stream: Stream) -> tuple[Levels, ...]:
     """At which key newcomers found their references, over sampled replay occurrences of each update."""
     found = []
     for update in view.updates[1:]:
-        comparison = _comparison(view.config, stream, update)
+        comparison = comparison_of(view.config, stream, update)
         chosen = sample_records(comparison.cohort, SAMPLED)
         if not len(chosen):
             continue
@@ -186,7 +196,7 @@ def record(view: RunView, stream: Stream, update: int | None = None) -> RecordVi
 
 
 def _record(view: RunView, stream: Stream, update: int) -> RecordView | None:
-    comparison = _comparison(view.config, stream, update)
+    comparison = comparison_of(view.config, stream, update)
     eligible = np.flatnonzero(comparison.eligible)
     if not len(eligible):
         return None
@@ -230,7 +240,3 @@ def _strip(name: str, gap: Floats, ids: Ids, comparison: Comparison, tone: str) 
     settings, variant = comparison.settings, comparison.variant
     value = pressure(torch.from_numpy(mine.copy()), variant.aggregate, settings.beta) if len(mine) else 0.0
     return Strip(name, tuple(float(z) for z in mine), float(value), tone)
-
-
-def _comparison(config: Config, stream: Stream, update: int) -> Comparison:
-    return comparison_of(config, stream, update)

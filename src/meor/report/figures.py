@@ -1,4 +1,4 @@
-"""The figures of a study and of a run's losses. Each is drawn twice: for a wide page and for a phone."""
+"""Effects, frontiers, the same facts over time. Each is drawn twice: for a wide page and for a phone."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from meor.escape import clipped
+from meor.evaluation.displacement import Loss
 from meor.report.page import Figure
-from meor.report.svg import DIGIT, LETTER, NARROW, WIDE, Canvas, Scale, padded, x_axis, y_axis
-from meor.report.words import bounds, effect, number, signed
+from meor.report.svg import DIAMOND, DIGIT, LETTER, NARROW, WIDE, Canvas, Scale, padded, x_axis, y_axis
+from meor.report.words import interval, number, signed
 from meor.study.effects import Level
 
-ROW = 24
-WORDS_LINE = 14.0
+ROW = 24.0
+WORDS_LINE = 15.0
+KEY = 20.0  # room for the mark of a method before its name
 
 
 def figure(
@@ -34,10 +36,11 @@ class ForestRow:
     high: float
     bound: float  # one-sided lower bound
     tone: str = "neutral"  # "good", "bad" or "neutral"
+    key: str = ""  # the mark of the method that the row is about
 
     @property
     def shown(self) -> str:
-        return f"{effect(self.mean)}  {bounds(self.low, self.high)}"
+        return f"{signed(self.mean)}  {interval(self.low, self.high)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,162 +82,124 @@ def _forest_sides(rows: Sequence[ForestRow], width: float) -> tuple[float, float
     """Room for labels and for numbers beside the plot."""
     labels = max((len(row.label) for row in rows), default=0)
     numbers = max((len(row.shown) for row in rows), default=0)
-    return min(max(labels * LETTER + 22, 110.0), width * 0.4), numbers * DIGIT + 6
+    return min(max(labels * LETTER + KEY + 14, 110.0), width * 0.4), numbers * DIGIT + 10
 
 
 def _words_above(rows: Sequence[ForestRow], width: float) -> float:
     """On a phone label and numbers stand above the interval: on one line, or on two if they are long."""
-    fit = all(len(row.label) * LETTER + len(row.shown) * DIGIT + 10 < width for row in rows)
+    fit = all(len(row.label) * LETTER + KEY + len(row.shown) * DIGIT + 16 < width for row in rows)
     return WORDS_LINE if fit else 2 * WORDS_LINE
 
 
 def _forest_row(canvas: Canvas, scale: Scale, row: ForestRow, y: float, words: float) -> None:
     wide = canvas.width > NARROW
     middle = y + (12 if wide else words + 11)
-    tone = row.tone
-    room = (scale.start if wide else canvas.width) - 12
-    canvas.text(8 if wide else 4, y + (16 if wide else 13), clipped(row.label, int(room / LETTER)))
-    canvas.text(canvas.width, y + (16 if wide else words - 1), row.shown, "num", "end")
+    tone, line = row.tone, y + (16 if wide else 13)
+    start = KEY if row.key else 8.0
+    if row.key:
+        canvas.method(10, line - 4, row.key, 4)
+    room = (scale.start if wide else canvas.width) - start - 4
+    canvas.text(start, line, clipped(row.label, int(room / LETTER)))
+    canvas.text(canvas.width, y + (16 if wide else words - 2), row.shown, "num", "end")
     canvas.line(scale(row.low), middle, scale(row.high), middle, f"interval {tone}")
     canvas.line(scale(row.bound), middle - 6, scale(row.bound), middle + 6, f"bound {tone}")
-    canvas.mark(scale(row.mean), middle, 3, f"dot {tone}", 5)
+    canvas.mark(scale(row.mean), middle, DIAMOND, f"dot {tone}", 5)
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
     x: Level
     y: Level
-    label: str  # the multiple
+    label: str  # where on the curve
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierLine:
     name: str
-    tone: int  # number of the method's colour and shape
+    key: str  # the mark of its method, and "second", ... if others have the same
     points: tuple[CurvePoint, ...]
+    is_reference: bool = False
 
 
 def frontier(lines: Sequence[FrontierLine], width: float) -> Canvas:
-    """Up and to the right is better: old facts kept against newcomers learned."""
+    """Up and to the right is better: old answers kept against newcomers learned."""
     wide = width > NARROW
-    height = 440.0 if wide else 390.0
+    height = 460.0 if wide else 400.0
     canvas = Canvas(width, height)
     points = [point for line in lines for point in line.points]
     # Ranges follow the means: with few pairs an interval may be wider than everything there is to see.
-    x = Scale(*padded([point.x.mean for point in points], pad=0.14), 50, width - 10)
-    y = Scale(*padded([point.y.mean for point in points], pad=0.14), height - 46, 24)
+    x = Scale(*padded([point.x.mean for point in points], pad=0.08), 50, width - 12)
+    y = Scale(*padded([point.y.mean for point in points], pad=0.1), height - 46, 24)
     x_axis(canvas, x, 24, height - 46, 6 if wide else 4)
     y_axis(canvas, y, 50, x.end, 6)
     canvas.text((x.start + x.end) / 2, height - 8, "A_TN: newcomers learned →", "muted", "middle")
-    canvas.text(0, 12, "H_cur: old facts kept ↑", "muted")
-    for line in lines:
-        _frontier_line(canvas, line, x, y, labelled=line is lines[-1])
+    canvas.text(0, 12, "H_cur: old answers kept ↑", "muted")
+    for line in sorted(lines, key=lambda line: not line.is_reference):
+        _frontier_line(canvas, line, x, y)
     return canvas
 
 
-def _frontier_line(canvas: Canvas, line: FrontierLine, x: Scale, y: Scale, *, labelled: bool) -> None:
-    tone = f"m{line.tone}"
+def _frontier_line(canvas: Canvas, line: FrontierLine, x: Scale, y: Scale) -> None:
     places = [(x(point.x.mean), y(point.y.mean)) for point in line.points]
+    if line.is_reference:
+        canvas.path(places, "curve reference")
     for point, (at_x, at_y) in zip(line.points, places, strict=True):
         left, right = (x(x.held(value)) for value in point.x.ends)
         low, high = (y(y.held(value)) for value in point.y.ends)
-        canvas.line(left, at_y, right, at_y, f"cross {tone}")
-        canvas.line(at_x, low, at_x, high, f"cross {tone}")
-    canvas.path(places, f"curve {tone}")
-    for point, (at_x, at_y) in zip(line.points, places, strict=True):
-        canvas.mark(at_x, at_y, line.tone, f"mark {tone}")
-        if labelled and point.label:
-            canvas.text(at_x + 7, at_y - 6, point.label, f"tiny strong ink-{tone}")
+        canvas.line(left, at_y, right, at_y, f"cross {line.key}")
+        canvas.line(at_x, low, at_x, high, f"cross {line.key}")
+    canvas.path(places, f"curve {line.key}")
+    for at_x, at_y in places:
+        canvas.method(at_x, at_y, line.key)
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """Old facts at one update: in the old universe, and with the newcomers in it."""
+class FallLine:
+    """The same facts under one method, at each update."""
 
-    update: int
-    old: float
-    cur: float
-
-
-@dataclass(frozen=True, slots=True)
-class LossPanel:
-    title: str
+    name: str
+    key: str
     losses: tuple[Loss, ...]
 
 
-def loss_panels(panels: Sequence[LossPanel], width: float) -> Canvas:
-    """For each update a pair of levels; the gap between them is what newcomers took."""
+def falls(lines: Sequence[FallLine], width: float) -> Canvas:
+    """One line per method, from before any newcomer to after each update; upright parts are newcomers'."""
     wide = width > NARROW
-    columns = (3 if len(panels) == 3 else min(len(panels), 2)) if wide else 1
-    panel_height = 230.0
-    rows = -(-len(panels) // columns)
-    canvas = Canvas(width, panel_height * rows)
-    high = max((v for panel in panels for loss in panel.losses for v in (loss.old, loss.cur)), default=1.0)
-    gap = 26.0
-    panel_width = (width - gap * (columns - 1)) / columns
-    for index, panel in enumerate(panels):
-        left = (index % columns) * (panel_width + gap)
-        top = (index // columns) * panel_height
-        _loss_panel(canvas, panel, (left, top), (panel_width, panel_height), high)
+    height, right = (300.0, width - 58) if wide else (270.0, width - 46)
+    canvas = Canvas(width, height)
+    high = max(level for line in lines for loss in line.losses for level in (loss.old, loss.cur))
+    y = Scale(0.0, high * 1.1 or 1.0, height - 34, 24)
+    x = Scale(0, len(lines[0].losses), 62, right)
+    y_axis(canvas, y, 44, right + 8, 5)
+    canvas.text(0, 12, "mean reciprocal rank of the same facts ↑", "muted")
+    names = ["start", *(f"{'update ' if wide else 'u'}{loss.update}" for loss in lines[0].losses)]
+    for place, name in enumerate(names):
+        canvas.text(x(place), height - 12, name, "muted", "middle")
+    for nth, line in enumerate(lines):
+        _fall_line(canvas, line, x, y, 4.0 * nth)
+    canvas.text(x(0) + 8, y(lines[0].losses[0].old) - 8, number(lines[0].losses[0].old, 3), "num strong")
+    heights = _apart([y(line.losses[-1].cur) for line in lines])
+    for line, at in zip(lines, heights, strict=True):
+        canvas.text(right + 14, at + 4, number(line.losses[-1].cur, 3), f"num ink-{line.key}")
     return canvas
 
 
-def _loss_panel(
-    canvas: Canvas, panel: LossPanel, corner: tuple[float, float], size: tuple[float, float], high: float
-) -> None:
-    left, top = corner
-    width, height = size
-    y = Scale(0.0, high * 1.12 or 1.0, top + height - 34, top + 26)
-    canvas.text(left, top + 14, panel.title, "strong")
-    y_axis(canvas, y, left + 40, left + width, 4)
-    slot = (width - 48) / max(len(panel.losses), 1)
-    bar = min(slot * 0.52, 64)
-    for index, loss in enumerate(panel.losses):
-        middle = left + 44 + slot * (index + 0.5)
-        canvas.rect(middle - bar / 2, y(loss.cur), bar, y(0) - y(loss.cur), "fill-old soft", 2)
-        canvas.rect(middle - bar / 2, y(loss.old), bar, y(loss.cur) - y(loss.old), "fill-new")
-        canvas.line(middle - bar / 2 - 4, y(loss.old), middle + bar / 2 + 4, y(loss.old), "level-old")
-        lost = signed(loss.cur - loss.old, 3 if slot > 50 else 2)
-        canvas.text(middle, y(loss.old) - 6, lost, "tiny ink-new", "middle")
-        canvas.text(
-            middle,
-            top + height - 16,
-            f"update {loss.update}" if slot > 58 else f"u{loss.update}",
-            "muted",
-            "middle",
-        )
+def _fall_line(canvas: Canvas, line: FallLine, x: Scale, y: Scale, aside: float) -> None:
+    """Lines stand a little aside of each other, or one would hide what newcomers took under the others."""
+    before = x(0), y(line.losses[0].old)
+    canvas.method(*before, line.key, 3.5)
+    for place, loss in enumerate(line.losses, start=1):
+        at = x(place) + aside
+        canvas.path([before, (at, y(loss.old))], f"curve {line.key}")
+        canvas.line(at, y(loss.old), at, y(loss.cur), "taken")
+        before = at, y(loss.cur)
+        canvas.method(*before, line.key, 3.5)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One drop or rise of the same facts' mean reciprocal rank."""
-
-    label: str
-    start: float
-    end: float
-    cause: str  # "old", "new" or "" for a level
-
-
-def waterfall(steps: Sequence[Change], width: float) -> Canvas:
-    """The same facts through all updates, each change with its cause; read from top to bottom."""
-    wide = width > NARROW
-    row = 30.0
-    label_width = 210.0 if wide else 8.0
-    row = row if wide else 44.0
-    canvas = Canvas(width, row * len(steps) + 34)
-    high = max((max(step.start, step.end) for step in steps), default=1.0)
-    x = Scale(0.0, high * 1.04 or 1.0, label_width, width - 74)
-    x_axis(canvas, x, 2, row * len(steps), 5 if wide else 3)
-    for index, step in enumerate(steps):
-        top = row * index
-        bar = top + (6 if wide else 20)
-        canvas.text(0, top + (20 if wide else 14), clipped(step.label, 34), "" if step.cause else "strong")
-        low, high_end = sorted((step.start, step.end))
-        tone = {"old": "fill-mid", "new": "fill-new", "": "fill-old"}[step.cause]
-        canvas.rect(x(low), bar, max(x(high_end) - x(low), 1.2), 18, tone, 2)
-        if index + 1 < len(steps):
-            canvas.line(x(step.end), bar + 18, x(step.end), bar + row, "link")
-        shown = number(step.end, 3) if not step.cause else signed(step.end - step.start, 3)
-        ink = {"old": "ink-mid", "new": "ink-new", "": "strong"}[step.cause]
-        canvas.text(x(high_end) + 7, bar + 14, shown, f"num {ink}")
-    return canvas
+def _apart(places: Sequence[float], line: float = 14.0) -> list[float]:
+    """Where numbers of these heights stand, so that none is printed over another."""
+    found = list(places)
+    before = float("-inf")
+    for index in sorted(range(len(found)), key=found.__getitem__):
+        before = found[index] = max(found[index], before + line)
+    return found

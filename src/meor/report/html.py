@@ -91,18 +91,19 @@ def render(page: Page) -> str:
 
 class HtmlCell(NamedTuple):
     text: str
-    sort: float | None
-    tone: str
-    below: str
+    sort: float | None = None
+    tone: str = ""
+    below: str = ""
+    key: str = ""
 
 
 def cell_of(value: Value, column: Column) -> HtmlCell:
     """A value of a table as it is shown, and the number that it is sorted by."""
     if isinstance(value, str):
-        return HtmlCell(value, None, "", "")
+        return HtmlCell(value)
     entry = value if isinstance(value, Entry) else Entry(value)
     if entry.text is not None:
-        return HtmlCell(entry.text, entry.value, entry.tone, entry.below)
+        return HtmlCell(entry.text, entry.value, entry.tone, entry.below, entry.key)
     if entry.value is None:
         return HtmlCell(ABSENT, None, "muted", entry.below)
     return HtmlCell(shown(entry.value, column) + entry.mark, entry.value, entry.tone, entry.below)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from meor.escape import shell, shell_words
-from meor.methods import NONE, former_name
 from meor.methods.calibration_grid import MARGIN
-from meor.methods.coefficient import ENOUGH
+from meor.methods.coefficient import Candidate
 from meor.report.page import Block, Commands, Prose, Section
-from meor.report.study_data import Balanced, StudyData
-from meor.report.words import listed, method_name, number, stream_name, without_places
+from meor.report.study_data import StudyData
+from meor.report.svg import method_entry
+from meor.report.words import listed, number, stream_name, without_places
 from meor.run.config import PLACES, READING, Config
 from meor.run.layout import versions
 from meor.run.view import RunView
 from meor.stream.occurrence import sample_note
 from meor.stream.registry import WORLD, find_entry
-from meor.study.rows import Group
+from meor.study.coefficient import Choice
+from meor.study.plan import FIRST_SELECTION_SEED
 from meor.study.table import ABSENT, Column, Entry, Table, Value
+from meor.study.tables import boundary_table
 
 STUDY_PLACES = ("--out", "--runs", "--data-dir", "--cache", "--executor", "--workers")
 """Options of `meor study` that say where and not what."""
@@ -119,10 +122,12 @@ def made_of_study(data: StudyData, view: RunView | None) -> Section:
     blocks += [_provenance(stream, hashed if len(streams) == 1 else "") for stream in streams]
     if data.sample:
         blocks.append(Prose(f"{sample_note(data.sample)} The setting is evaluation.sample."))
-    if data.selection:
+    if data.choices:
         blocks.append(_selection(data))
     if data.balances:
-        blocks.append(_balanced(data))
+        # pairs that only chose a coefficient are none of the study
+        mine = [each for each in data.balances if each.pair < FIRST_SELECTION_SEED]
+        blocks.append(replace(boundary_table(data.plan, mine), folded=True))
     used = view.manifest["versions"] if view is not None else versions()
     blocks.append(
         Prose("Software: " + ", ".join(f"{name} {version}" for name, version in used.items()) + ".", "note")
@@ -164,74 +169,45 @@ def _is_place(value: str) -> bool:
 
 def _selection(data: StudyData) -> Table:
     """What each multiple gave on validation facts, and which was taken."""
-    tried = sorted({one["multiple"] for each in data.selection for one in each["candidates"]})
+    tried = sorted({one.multiple for each in data.choices for one in each.candidates})
     columns = (
         *(Column("method"), Column("setting"), Column("host alone", "level")),
         *(Column(f"×{multiple:g}", "level") for multiple in tried),
         Column("taken"),
     )
-    notes = [
+    note = (
         "Validation H_cur, and A_TN below it. Taken is the highest H_cur among the multiples whose A_TN is "
         f"no more than {MARGIN:g} below that of the host alone."
-    ]
-    ends = dict.fromkeys(method_name(each["method"]) for each in data.selection if _at_the_end(each))
-    if ends:
-        notes.append(
-            f"{', '.join(ends)}: the largest multiple that was tried was taken; a larger may give more."
-        )
+    )
     return Table(
         "The validated rule: multiples of the balanced coefficient, on pairs outside the study",
         columns,
-        tuple(_selected(each, tried) for each in data.selection),
-        tuple(notes),
+        tuple(_selected(each, tried) for each in data.choices),
+        (note, *(f"{remark}." for each in data.choices if (remark := each.remark))),
         folded=True,
     )
 
 
-def _at_the_end(choice: Mapping[str, Any]) -> bool:
-    tried = [one["multiple"] for one in choice["candidates"]]
-    return bool(tried) and choice["multiple"] == max(tried)
-
-
-def _selected(choice: Mapping[str, Any], tried: Sequence[float]) -> tuple[Value, ...]:
-    found = {one["multiple"]: one for one in choice["candidates"]}
-    taken = choice["multiple"]
+def _selected(choice: Choice, tried: Sequence[float]) -> tuple[Value, ...]:
+    found, taken = {one.multiple: one for one in choice.candidates}, choice.multiple
     return (
-        method_name(choice["method"]),
-        str(Group(**choice["group"])),
-        _judged(choice[NONE if NONE in choice else former_name(NONE)]),
+        method_entry(choice.method),
+        str(choice.group),
+        _judged(choice.none),
         *(_judged(found.get(multiple), "good" if multiple == taken else "") for multiple in tried),
         Entry(taken, text=f"×{taken:g}" if taken else "none kept newcomers: penalty not used"),
     )
 
 
-def _judged(candidate: Mapping[str, float] | None, tone: str = "") -> Value:
+def _judged(candidate: Candidate | None, tone: str = "") -> Value:
     """A multiple that was not tried, or whose run failed, is --."""
-    return ABSENT if candidate is None else Entry(candidate["H_cur"], tone, number(candidate["A_TN"]))
-
-
-def balance_cells(found: Balanced) -> tuple[Value, ...]:
-    """Setting, method, pairs, active records: the same in every table that shows them."""
-    active = Entry(found.active, text=f"{found.active} of {found.records}")
-    return str(found.group), method_name(found.method), found.pairs, active
-
-
-def _balanced(data: StudyData) -> Table:
-    columns = (
-        *(Column("setting"), Column("method"), Column("pairs", "count"), Column("active records", "count")),
-    )
-    rows = tuple(balance_cells(each) for each in data.balances)
-    note = (
-        f"Counted at the first update with {ENOUGH} active records, or else at the one with most. Where no "
-        "update has so many, the balanced coefficient is 0 and the run equals the host without a penalty."
-    )
-    return Table("The records that balance the coefficients", columns, rows, (note,), folded=True)
+    return ABSENT if candidate is None else Entry(candidate.H_cur, tone, number(candidate.A_TN))
 
 
 def _inputs(data: StudyData) -> Table:
     """The proof of pairing: one hash per run; within a pair they agree."""
     columns = (
-        *(Column("setting"), Column("pair", "count"), Column("method"), Column("H_cur", "level", 6)),
+        *(Column("setting"), Column("pair", "count"), Column("method"), Column("H_cur", "level")),
         Column("shared inputs, sha256"),
     )
     rows = tuple(
@@ -239,7 +215,7 @@ def _inputs(data: StudyData) -> Table:
             f"{row.group}, {row.coefficient_rule}"
             + (f" ×{row.multiple:g}" if row.multiple and row.multiple != 1.0 else ""),
             Entry(row.pair, text=str(row.pair)),
-            method_name(row.method),
+            method_entry(row.method),
             ABSENT if row.H_cur is None else row.H_cur,
             row.pair_hash[:16],
         )

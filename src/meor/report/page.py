@@ -17,6 +17,14 @@ class Prose:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """One question that a reader has, and its answer in plain words."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """One number with its name in plain words."""
 
@@ -76,7 +84,10 @@ class Section:
 class Page:
     title: str
     kicker: str  # what this is a report of
-    sentence: str  # what happened
+    lead: tuple[Said, ...]  # what happened
     cards: tuple[Card, ...]
     sections: tuple[Section, ...]
     state: str = ""  # said at the top if the run or study is not complete
+
+
+LIMITS = Section("limits", "Limits and responsible use", (Template("limits.html"),))

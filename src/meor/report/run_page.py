@@ -7,43 +7,58 @@ from pathlib import Path
 from typing import Any
 
 from meor.evaluation.endpoints import MEANING, Overall, by_update, note, overall
-from meor.report import parts
-from meor.report.drawn import drawn, matched
-from meor.report.evidence import entity_counts, losses
-from meor.report.figures import LossPanel
+from meor.methods import METHODS, NONE
+from meor.methods.coefficient import Candidate, end_of_grid
+from meor.report.displaced import displaced_section
+from meor.report.drawn import drawn, matched, same_facts
+from meor.report.evidence import Evidence, read_evidence
+from meor.report.figures import FallLine
+from meor.report.lead import what_was_lost
 from meor.report.made import made_of_run
-from meor.report.page import Block, Card, Page, Prose, Section
-from meor.report.words import backbone_name, method_name, number, plural, share, shown_name
+from meor.report.page import LIMITS, Block, Card, Page, Prose, Said, Section
+from meor.report.svg import method_key
+from meor.report.words import (
+    backbone_name,
+    method_name,
+    named,
+    number,
+    plural,
+    sentence,
+    shown_name,
+    spelled_out,
+)
 from meor.run.control import CONTROL
 from meor.run.layout import ENDPOINTS, state_of
 from meor.run.view import RunView
 from meor.stream.occurrence import sample_note
 from meor.study.table import Column, Entry, Table, Value
 
-TONES = {"H_cur": "old", "D_MCI": "new"}
+TONES = {"H_cur": "old", "H_old": "old", "D_MCI": "new", "A_TN": "new", "A_QN": "new"}
+"""Whose colour an endpoint wears: that of old answers, or that of newcomers."""
 
 
 def run_page(
     view: RunView, *, data_dir: Path | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Page:
     """Everything a run folder can tell."""
-    told = parts.read(view, data_dir, say)
+    told = read_evidence(view, data_dir, say)
     split_name, split = _endpoints(view)
     config = view.config
-    counts = entity_counts(view)
-    panel = LossPanel(method_name(config.method), losses(split))
+    method = method_name(config.method)
+    line = FallLine(method, method_key(config.method), told.facts)
     return Page(
-        title=f"{shown_name(config.stream)}, {backbone_name(config.backbone)}, {method_name(config.method)}",
-        kicker=f"Report of one run · preset {config.preset} · seed {config.seed}",
-        sentence=_sentence(split_name, split, told, counts) + _uncontrolled(view),
+        title=f"What did newcomers cost old answers on {shown_name(config.stream)}? {method}, one run",
+        kicker=f"Report of one run · {backbone_name(config.backbone)} · preset {config.preset} · "
+        f"seed {config.seed}",
+        lead=_lead(view, split_name, split, told),
         cards=_cards(split),
         sections=(
             _endpoint_section(split_name, split, config.evaluation.sample),
-            parts.lost_over_updates([panel], told, ""),
+            same_facts([line] if told.facts else [], "", told.remarks),
             drawn(told),
-            parts.displaced(told, ""),
+            displaced_section(told.displacement, told.entity, told.relation, ""),
             matched(told),
-            parts.limits(),
+            LIMITS,
             made_of_run(view),
         ),
         state="" if view.complete else f"This run is {state_of(view.path)}.",
@@ -60,53 +75,64 @@ def _endpoints(view: RunView) -> tuple[str, Mapping[str, Any]]:
     return name, found.get(name, {})
 
 
-def _uncontrolled(view: RunView) -> str:
-    """What must be said where a penalty was multiplied with 0 all the way."""
-    told = view.endpoints().get(CONTROL, {}) if view.has(ENDPOINTS) else {}
-    reason = str(told.get("reason", ""))
-    return f" {reason[0].upper()}{reason[1:]}." if reason else ""
+def _lead(view: RunView, split_name: str, split: Mapping[str, Any], told: Evidence) -> tuple[Said, ...]:
+    said = what_was_lost(told.facts, "", told) if told.admitted else []
+    if not said:
+        said = [Said("What was lost", _nothing_lost(split_name, split, told))]
+    whole = {name: overall(split.get(name, {})) for name in ("A_TN", "A_QN")}
+    found = [
+        f"{named(name, each.mark)} reach {number(each.value, 3)}"
+        for name, each in whole.items()
+        if each.value is not None
+    ]
+    if found:
+        said.append(Said("What newcomers reach", f"{sentence('; '.join(found))}."))
+    said.append(Said("What controls them", _control(view)))
+    texts = spelled_out(each.answer for each in said)
+    return tuple(Said(each.question, text) for each, text in zip(said, texts, strict=True))
 
 
-def _sentence(split_name: str, split: Mapping[str, Any], told: parts.Told, counts: list[int]) -> str:
-    whole = {name: overall(split.get(name, {})) for name in MEANING}
-    values = {name: each.value for name, each in whole.items()}
-    admitted = counts[-1] - counts[0]
+def _nothing_lost(split_name: str, split: Mapping[str, Any], told: Evidence) -> str:
+    """Why there is no fall to tell: nobody was admitted, or there is no rank to tell it from."""
+    counts, admitted = told.counts, told.admitted
     start = (
         f"{plural(len(counts) - 1, 'update')} admitted "
         f"{plural(admitted, 'entity', 'entities') if admitted else 'no entity'} to a graph of "
         f"{plural(counts[0], 'entity', 'entities')}"
     )
-    if values["H_cur"] is None:
-        return f"{start}{_no_rank(split_name, split, told)}"
-    if not admitted:
-        return (
-            f"{start}, so no answer can have lost rank to a newcomer. Old facts reach a mean reciprocal "
-            f"rank of {number(values['H_cur'], 3)}."
-        )
-    lost = values["D_MCI"]
-    passed = ""
-    if told.evidence is not None and told.evidence.total.queries:
-        total = told.evidence.total
-        passed = f", and {share(total.displaced / total.queries)} of old answers have a newcomer before them"
-    sentence = (
-        f"{start}. Old facts now reach a mean reciprocal rank of {number(values['H_cur'], 3)}; without "
-        f"the newcomers among the candidates it would be {number(values['H_old'], 3)}, so admission alone "
-        f"costs {number(lost, 3)}{passed}."
-    )
-    if values["A_TN"] is not None:
-        where = " where there are any to find" if whole["A_TN"].partial else ""
-        sentence += f" Newcomers themselves are found with {number(values['A_TN'], 3)}{where}."
-    return sentence
-
-
-def _no_rank(split_name: str, split: Mapping[str, Any], told: parts.Told) -> str:
-    """Why no endpoint about old facts exists: none yet, nothing to rank, or nothing old to rank."""
+    cur = overall(split.get("H_cur", {})).value
+    if cur is not None:
+        why = "no ranked fact is of snapshot 0" if admitted else "no answer can have lost rank to a newcomer"
+        return f"{start}: {why}. {sentence(named('H_cur'))} reach {number(cur, 3)}."
     if not split:
-        return "; the endpoints of this run are not known yet."
-    ranks = () if told.evidence is None else told.evidence.ranks
-    if not any(len(each.occurrences) for each in ranks):
-        return f". The stream has no {split_name} facts: there is nothing to rank, so no endpoint exists."
-    return f". No {split_name} fact is from before an update: nothing can be said about old facts."
+        return f"{start}; the endpoints of this run are not known yet."
+    if not any(len(each.occurrences) for each in told.ranks):
+        return (
+            f"{start}. The stream has no {split_name} facts: there is nothing to rank, so no endpoint exists."
+        )
+    return f"{start}. No {split_name} fact is from before an update: nothing can be said about old facts."
+
+
+def _control(view: RunView) -> str:
+    """What the method does, what was chosen for it, and whether it acted at all."""
+    method = view.config.method
+    if method == NONE:
+        return "Nothing: this is the host alone."
+    told = [f"{METHODS[method].label}: {METHODS[method].sentence}"]
+    for event in view.events():
+        if event.get("event") == "cap":
+            told.append(f"{sentence(str(event['text']))}.")
+        if event.get("event") == "coefficient" and event.get("rule") == "validated":
+            tried = [Candidate(**one) for one in event["candidates"]]
+            if at_end := end_of_grid(float(event["multiple"]), tried):
+                told.append(f"Its coefficient is {at_end}.")
+    if reason := str(_about_control(view).get("reason", "")):
+        told.append(f"{sentence(reason.rstrip('.'))}.")
+    return " ".join([*told, "What that changes, only a study of several pairs can say."])
+
+
+def _about_control(view: RunView) -> Mapping[str, Any]:
+    return view.endpoints().get(CONTROL, {}) if view.has(ENDPOINTS) else {}
 
 
 def _cards(split: Mapping[str, Any]) -> tuple[Card, ...]:

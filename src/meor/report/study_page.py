@@ -2,49 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from meor.evaluation.endpoints import MEANING
 from meor.methods import METHODS, NONE, is_penalized
-from meor.report import parts
-from meor.report.drawn import drawn, matched
-from meor.report.field_section import field_section, overstated
-from meor.report.figures import LossPanel
+from meor.report.displaced import displaced_section
+from meor.report.drawn import drawn, matched, same_facts
+from meor.report.evidence import Evidence, read_evidence
+from meor.report.field_section import field_section
+from meor.report.figures import FallLine
+from meor.report.frontier import frontier_section
+from meor.report.lead import lead, title
 from meor.report.made import made_of_study
-from meor.report.page import Block, Card, Page, Prose, Section, Terms
+from meor.report.page import LIMITS, Card, Page, Prose, Section
 from meor.report.run_page import TONES
-from meor.report.sentence import sentence
 from meor.report.study_data import (
     Setting,
     StudyData,
+    facts_of,
     has_weights,
-    labels,
-    mean_losses,
+    mean_over_pairs,
     read_study,
-    shared,
     where,
-    with_sample,
 )
-from meor.report.study_effects import effects
-from meor.report.study_parts import frontier_section, paper, with_popularity
+from meor.report.study_effects import effects, endpoints
+from meor.report.svg import method_key
 from meor.report.words import (
     PRESETS,
-    RULES,
     backbone_name,
     interval,
     listed,
     method_name,
     number,
     plural,
-    share,
-    shown_name,
 )
 from meor.run.view import RunView
 from meor.study.effects import MethodLevels
-from meor.study.notes import control_notes, footnote, partial_endpoints
-from meor.study.rows import ENDPOINTS, select
-from meor.study.table import Column, Entry, Table, Value
+from meor.study.paired_tables import ablation_table, absolute_table, effects_table, transfer_table
+from meor.study.rows import select
+from meor.study.table import PAPER, Table
 
 
 def study_page(
@@ -55,29 +53,35 @@ def study_page(
     say: Callable[[str], None] = lambda _: None,
 ) -> Page:
     data = read_study(folder, runs)
-    main = data.settings[0]
+    main = data.main
     view = _shown_run(data, main)
-    records_of = _first_run(data, main, data.head)
-    told = parts.read(view, data_dir, say, records_of=records_of) if view is not None else None
-    words = "" if view is None else _which_run(data, main, view)
+    told = None
+    if view is not None:
+        told = read_evidence(view, data_dir, say, records_of=_first_run(data, main, data.head))
+    say("the same facts through all updates")
+    methods = [each.method for each in main.levels]
+    facts = {method: mean_over_pairs(data, main, method, facts_of) for method in methods}
+    lines = [
+        FallLine(method_name(name), method_key(name), found) for name, (found, _) in facts.items() if found
+    ]
     say("writing")
-    streams = list(dict.fromkeys(shown_name(setting.group.stream) for setting in data.settings))
+    penalized = any(map(is_penalized, methods))
     return Page(
-        title=f"{data.name}: {listed(streams)}",
+        title=title(data),
         kicker=_kicker(data),
-        sentence="\n".join([sentence(data), *overstated(data)]),
+        lead=lead(data, {method: found for method, (found, _) in facts.items() if found}, told),
         cards=_cards(data),
         sections=(
-            _endpoints(data),
+            endpoints(data),
             effects(data),
             *field_section(data),
             *frontier_section(data),
-            parts.lost_over_updates(_panels(data, main), told, f" ({words})" if words else ""),
-            drawn(told),
-            parts.displaced(told, f"Looked at closely: {words}. " if words else ""),
-            matched(told),
-            paper(data),
-            parts.limits(),
+            same_facts(lines, where(data, main), () if told is None else told.remarks),
+            drawn(told, compared=penalized),
+            _displaced(data, main, told),
+            *([matched(told)] if penalized else []),
+            _paper(data),
+            LIMITS,
             made_of_study(data, view),
         ),
         state=_state(data),
@@ -87,11 +91,15 @@ def study_page(
 def _kicker(data: StudyData) -> str:
     presets = listed(list(dict.fromkeys(s.group.preset for s in data.settings)))
     backbones = listed(list(dict.fromkeys(backbone_name(s.group.backbone) for s in data.settings)))
-    pairs = max(len(level.pairs) for s in data.settings for level in s.levels)
-    size = f"{plural(pairs, 'pair')} · {plural(len(data.rows), 'run')}"
-    rules = list(dict.fromkeys(s.rule for s in data.settings if data.head is not None))
-    ruled = f"{'rules' if len(rules) > 1 else 'rule'} {listed(rules)} · " if rules else ""
-    return f"Report of a study · {backbones} · preset {presets} · {ruled}{size}"
+    rules = list(
+        dict.fromkeys(s.rule for s in data.settings if data.head is not None and is_penalized(data.head))
+    )
+    ruled = f" · {'rules' if len(rules) > 1 else 'rule'} {listed(rules)}" if rules else ""
+    spelled = METHODS[data.head].spelled if data.head in METHODS else ""
+    about = f" · {spelled} ({method_name(data.head or NONE)})" if spelled else ""
+    return (
+        f"Study {data.name}{about} · {backbones} · preset {presets}{ruled} · {plural(len(data.rows), 'run')}"
+    )
 
 
 def _state(data: StudyData) -> str:
@@ -131,98 +139,46 @@ def _level(found: MethodLevels, name: str) -> tuple[str, str]:
     return f"{number(level.mean)}{level.mark}", "" if bounds is None else interval(bounds.low, bounds.high)
 
 
-def _endpoints(data: StudyData) -> Section:
-    blocks: list[Block] = [
-        Prose(
-            "Filtered mean reciprocal ranks of test facts: plain means over updates and missing sides, "
-            "then over pairs. Runs of a pair share base model, buffer, negatives and every draw; "
-            "differences are judged below, pair by pair."
-        )
-    ]
-    blocks += [with_sample(table, data.sample) for table in _absolute(data)]
-    if partly := footnote(partial_endpoints(data.rows)):
-        blocks.append(Prose(partly, "note"))
-    methods = list(dict.fromkeys(row.method for row in data.rows))
-    for setting in data.settings:
-        notes = control_notes(data.rows, [setting.group], setting.rule, methods)
-        blocks += [Prose(note, "missing") for note in notes]
-    blocks.append(_glossary(data))
-    return Section("endpoints", "Endpoints", tuple(blocks))
+def _displaced(data: StudyData, main: Setting, told: Evidence | None) -> Section:
+    if told is None:
+        return displaced_section(None, str, str, "")
+    config = told.view.config
+    place = f"{main.group}: " if data.groups > 1 else ""
+    whose = f"Looked at closely: {place}{method_name(config.method)}, pair {config.seed}. "
+    return displaced_section(told.displacement, told.entity, told.relation, whose)
 
 
-def _absolute(data: StudyData) -> list[Table]:
-    if not data.merged:
-        return [
-            with_popularity(
-                _absolute_table([("", each) for each in setting.levels], where(data, setting), merged=False),
-                {"": setting},
-                data,
-            )
-            for setting in data.settings
-        ]
-    named = dict(zip(labels(data.settings), data.settings, strict=True))
-    rows = [(label, level) for label, setting in named.items() for level in setting.levels]
-    return [with_popularity(_absolute_table(rows, shared(data.settings), merged=True), named, data)]
-
-
-def _absolute_table(labelled: Sequence[tuple[str, MethodLevels]], where: str, *, merged: bool) -> Table:
-    """One row per method; of merged settings half widths, not intervals, so that a page is wide enough."""
-    levels = [each for _, each in labelled]
-    spread = "± half a two-sided 95 % interval" if merged else "with a two-sided 95 % interval"
-    single = all(level.interval is None for each in levels for level in each.levels.values())
-    weight = Column("λ", "coefficient", hint="what multiplies the penalty; below, its active records")
-    columns = (Column("method"), *(Column(name, "level") for name in ENDPOINTS), weight)
-    size = listed([str(pairs) for pairs in sorted({len(each.pairs) for each in levels})])
-    note = f"λ multiplies the penalty; active is the share of its records with an excess. Pairs: {size}."
-    return Table(
-        f"Endpoints, {'one pair' if single else f'mean over pairs {spread}'}{where}",
-        (Column("setting"), *columns) if merged else columns,
-        tuple((*([label] if merged else []), *_absolute_row(each, merged)) for label, each in labelled),
-        (note,),
-    )
-
-
-def _absolute_row(found: MethodLevels, merged: bool) -> tuple[Value, ...]:
-    entries = []
-    for name in ENDPOINTS:
-        level = found.levels.get(name)
-        ends = None if level is None else level.interval
-        below = ""
-        if ends is not None:
-            below = f"± {number((ends.high - ends.low) / 2)}" if merged else interval(ends.low, ends.high)
-        entries.append(None if level is None else Entry(level.mean, below=below, mark=level.mark))
-    active = "" if found.active_share is None else f"{share(found.active_share)} active"
-    return (method_name(found.method), *entries, Entry(found.coefficient, below=active))
-
-
-def _glossary(data: StudyData) -> Terms:
-    methods = {row.method for row in data.rows}
-    rules = dict.fromkeys(setting.rule for setting in data.settings)
+def _paper(data: StudyData) -> Section:
+    """The study's own tables, where the paper prints the same."""
+    found = [replace(table, folded=True) for table in _tables(data) if _is_beside_paper(table)]
+    name = "The paper’s figures beside ours"
+    if not found:
+        return Section("paper", name, (Prose("The paper reports nothing for these settings.", "note"),))
     presets = dict.fromkeys(setting.group.preset for setting in data.settings)
-    lines = [(each.brief, each.sentence) for name, each in METHODS.items() if name in methods]
-    if any(is_penalized(name) for name in methods):
-        lines += [(f"Rule {rule}", RULES.get(rule, "this coefficient, set by hand.")) for rule in rules]
-    lines += [(f"Preset {name}", PRESETS[name]) for name in presets if name in PRESETS]
-    return Terms(tuple(lines))
+    agreement = " ".join(f"Preset {each} is {PRESETS[each]}" for each in presets if each in PRESETS)
+    told = (
+        "Rows of ours, and below each the printed one, digit for digit; -- is what the paper does not "
+        f"report. Its figures are shown for orientation and enter none of ours. {agreement}"
+    )
+    return Section("paper", name, (Prose(told), *found))
 
 
-def _panels(data: StudyData, main: Setting) -> list[LossPanel]:
-    """The host alone, and the head method under each rule, in the setting that is looked at closely."""
-    settings = [setting for setting in data.settings if setting.group == main.group]
-    wanted = [(main, NONE, "")]
-    if data.head is not None:
-        wanted += [(each, data.head, f" ({each.rule})" if len(settings) > 1 else "") for each in settings]
-    panels = []
-    for setting, method, rule in wanted:
-        found, pairs = mean_losses(data, setting, method)
-        if found:
-            panels.append(LossPanel(f"{method_name(method)}{rule}, {plural(pairs, 'pair')}", found))
-    return panels
+def _tables(data: StudyData) -> Iterator[Table]:
+    for rule in data.plan.coefficient_rule:
+        for group in data.plan.groups:
+            for make in (absolute_table, effects_table, ablation_table):
+                yield make(data.plan, data.rows, group, rule)
+        for preset in data.plan.preset:
+            yield transfer_table(data.plan, data.rows, preset, rule)
+
+
+def _is_beside_paper(table: Table) -> bool:
+    return table.has_ours and any(row[1] == PAPER for row in table.rows)
 
 
 def _shown_run(data: StudyData, main: Setting) -> RunView | None:
-    """The run that is looked at closely: the head method's, or the host's where only that has weights."""
-    found = [view for method in (data.head, NONE) if (view := _first_run(data, main, method)) is not None]
+    """The run that is looked at closely: the host alone shows what newcomers do; else the head method."""
+    found = [view for method in (NONE, data.head) if (view := _first_run(data, main, method)) is not None]
     return next((view for view in found if has_weights(view)), found[0] if found else None)
 
 
@@ -234,13 +190,3 @@ def _first_run(data: StudyData, main: Setting, method: str | None) -> RunView | 
         if view is not None:
             return view
     return None
-
-
-def _which_run(data: StudyData, main: Setting, view: RunView) -> str:
-    """The run that is looked at closely, in words."""
-    method = view.config.method
-    told = f"{method_name(method)}, pair {view.config.seed}"
-    rules = {setting.rule for setting in data.settings if setting.group == main.group}
-    if method == data.head and len(rules) > 1:
-        told += f", rule {main.rule}"
-    return f"{main.group}: {told}" if data.groups > 1 else told

@@ -12,7 +12,10 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from meor.escape import markup
-from meor.report.words import svg_symbols
+from meor.methods import CAP, METHODS
+from meor.methods.registry import with_cap
+from meor.report.words import method_name, svg_symbols
+from meor.study.table import Entry
 
 WIDE, NARROW = 720, 350
 LETTER = 6.6  # mean width of a letter at the figures' 12.5 px
@@ -57,13 +60,14 @@ class Canvas:
         self.add("path", d=steps + ("Z" if closed else ""), class_=class_)
 
     def mark(self, x: float, y: float, shape: int, class_: str, size: float = 4.5) -> None:
-        """One of seven shapes: methods differ by shape as well as by colour."""
         if shape == 0:
             self.circle(x, y, size, class_)
             return
-        self.path(
-            [(x + size * a, y + size * b) for a, b in _SHAPES[shape % len(_SHAPES)]], class_, closed=True
-        )
+        self.path([(x + size * a, y + size * b) for a, b in _SHAPES[shape]], class_, closed=True)
+
+    def method(self, x: float, y: float, key: str, size: float = 4.5) -> None:
+        """The mark of a method: methods differ by shape as well as by colour."""
+        self.mark(x, y, int(key.partition(" ")[0].removeprefix("m")), f"mark {key}", size)
 
     def drawn(self, alt: str) -> Markup:
         """The svg element. Its words for those who do not see it stand in aria-label."""
@@ -109,13 +113,17 @@ _UPRIGHT = ("bound neutral", "interval neutral", "margin")
 def swatch(canvas: Canvas, name: str, x: float = 0.0, y: float = 0.0) -> None:
     """What a legend shows beside its words, 16 by 12: named by the class of what it explains."""
     if name == "answer":
-        canvas.mark(x + 8, y + 6, 3, name, 4.8)
+        canvas.mark(x + 8, y + 6, DIAMOND, name, 4.8)
     elif name == "level-old":
         canvas.line(x, y + 6, x + 16, y + 6, name)
     elif name in _UPRIGHT:
         canvas.line(x + 8, y, x + 8, y + 12, name)
-    elif name.startswith("mark m"):
-        canvas.mark(x + 8, y + 6, int(name.removeprefix("mark m")), name, 5)
+    elif name.startswith("curve "):
+        canvas.path([(x, y + 6), (x + 16, y + 6)], name)
+        if name.startswith("curve m"):
+            canvas.method(x + 8, y + 6, name.removeprefix("curve "), 4)
+    elif name.startswith("mark "):
+        canvas.method(x + 8, y + 6, name.removeprefix("mark "), 5)
     else:
         canvas.rect(x, y, 16, 12, name, 2)
 
@@ -159,35 +167,50 @@ def y_axis(canvas: Canvas, scale: Scale, left: float, right: float, about: int) 
         canvas.text(left - 6, scale(tick) + 4, label, "tiny muted", "end")
 
 
-_STAR = [
-    (
-        math.sin(math.pi * k / 5) * (1.25 if k % 2 == 0 else 0.55),
-        -math.cos(math.pi * k / 5) * (1.25 if k % 2 == 0 else 0.55),
-    )
-    for k in range(10)
-]
+def _polygon(corners: int, turn: float = 0.0, inner: float = 1.0) -> list[tuple[float, float]]:
+    """Corners on a circle; every second one may lie nearer to its centre."""
+    radius = (1.25, 1.25 * inner)
+    angles = (turn + 2 * math.pi * k / corners for k in range(corners))
+    return [(radius[k % 2] * math.sin(a), -radius[k % 2] * math.cos(a)) for k, a in enumerate(angles)]
+
+
+_PLUS = [(0.35, 1.1), (0.35, 0.35), (1.1, 0.35)]
 _SHAPES: list[list[tuple[float, float]]] = [
-    [],
+    [],  # a circle
     [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
     [(0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
-    [(0, -1.25), (1.25, 0), (0, 1.25), (-1.25, 0)],
     [(0, 1.2), (1.1, -0.8), (-1.1, -0.8)],
-    _STAR,
     [
-        (-0.35, -1.1),
-        (0.35, -1.1),
-        (0.35, -0.35),
-        (1.1, -0.35),
-        (1.1, 0.35),
-        (0.35, 0.35),
-        (0.35, 1.1),
-        (-0.35, 1.1),
-        (-0.35, 0.35),
-        (-1.1, 0.35),
-        (-1.1, -0.35),
-        (-0.35, -0.35),
+        *((x, y) for x, y in _PLUS),
+        *((x, -y) for x, y in reversed(_PLUS)),
+        *((-x, -y) for x, y in _PLUS),
+        *((-x, y) for x, y in reversed(_PLUS)),
     ],
+    _polygon(10, inner=0.44),
+    _polygon(4),
+    _polygon(8, math.pi / 4, inner=0.4),
+    _polygon(6, math.pi / 6),
 ]
+DIAMOND = 6
+_CAPPED = len(_SHAPES) - 1
+
+
+def method_key(method: str) -> str:
+    """The class of a method's colour and shape, by its place in the registry.
+
+    A method that is capped has those of the method without a cap, drawn hollow; the cap alone has its own.
+    """
+    if method == CAP:
+        return f"m{_CAPPED}"
+    plain = [name for name, each in METHODS.items() if not each.capped]
+    bare = method.removeprefix(with_cap(""))
+    place = plain.index(bare) if bare in plain else len(plain)
+    return f"m{place % _CAPPED}" + (" capped" if bare != method else "")
+
+
+def method_entry(method: str) -> Entry:
+    """A method in a table, with its mark."""
+    return Entry(None, text=method_name(method), key=f"mark {method_key(method)}")
 
 
 def _attribute(value: float | str) -> str:

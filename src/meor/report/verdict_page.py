@@ -8,8 +8,8 @@ from typing import Any
 
 from meor.errors import InputError
 from meor.escape import clipped, visible
-from meor.report.page import Block, Card, Page, Prose, Section
-from meor.report.parts import ENTITY_LABEL, limits
+from meor.report.evidence import ENTITY_LABEL
+from meor.report.page import LIMITS, Block, Card, Page, Prose, Said, Section
 from meor.report.words import count, number, plural
 from meor.storage.json_file import read_json
 from meor.study.table import Column, Entry, Table, Value
@@ -38,12 +38,13 @@ def verdict_page(told: Mapping[str, Any]) -> Page:
         f"are {plural(told['protected']['queries'], 'protected query', 'protected queries')} of "
         f"{SOURCES[told['protected']['source']]}."
     )
+    reason = [Said("Why", visible(told["reason"]))] if told["reason"] else []
     return Page(
         title=f"Admission: {'forced' if told['forced'] else told['verdict']}",
         kicker=f"Report of one admission into a store · made from {told['made_from']}",
-        sentence=sentence + (f" Reason: {visible(told['reason'])}." if told["reason"] else ""),
+        lead=(Said("What happened", sentence), *reason),
         cards=tuple(_card(rule) for rule in told["rules"]),
-        sections=(_rules(told), _waiting(told), _worst(told), _blame(told), limits()),
+        sections=(_rules(told), _waiting(told), _worst(told), _blame(told), LIMITS),
     )
 
 
@@ -106,7 +107,7 @@ def _waiting(told: Mapping[str, Any]) -> Section:
 
 def _worst(told: Mapping[str, Any]) -> Section:
     columns = (
-        *(Column("question"), Column("answer"), Column("rank before", "count"), Column("rank now", "count")),
+        *(Column("query"), Column("answer"), Column("rank before", "count"), Column("rank now", "count")),
         *(Column("newcomers ahead"), Column("top k it left")),
     )
     rows: tuple[tuple[Value, ...], ...] = tuple(
@@ -128,7 +129,7 @@ def _worst(told: Mapping[str, Any]) -> Section:
 def _blame(told: Mapping[str, Any]) -> Section:
     columns = (
         *(Column("newcomer"), Column("answers behind it", "count")),
-        *(Column("share of D_MCI", "level", 5), Column("facts", "count")),
+        *(Column("share of D_MCI", "level"), Column("facts", "count")),
     )
     rows = tuple(
         (_shown(row["newcomer"]), row["answers"], row["charge"], row["facts"]) for row in told["blame"]

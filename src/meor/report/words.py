@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup
 
@@ -23,6 +23,15 @@ BACKBONES = {
     "rotate": "RotatE",
     "transdot": "TransDot",
 }
+
+PLAIN = {
+    "H_cur": "old answers among all entities",
+    "H_old": "old answers among old entities",
+    "D_MCI": "what newcomers cost old answers",
+    "A_TN": "answers that are newcomers",
+    "A_QN": "queries about newcomers",
+}
+"""What an endpoint is about, within a sentence."""
 
 RULES = {
     "balance": (
@@ -82,6 +91,29 @@ def coefficient_name(rule: str) -> str:
     return known.get(rule, f"the coefficient {rule}")
 
 
+_SPELLED = {each.label: each.spelled for each in METHODS.values() if each.spelled and not each.capped}
+_ABBREVIATION = re.compile(rf"(?<![\w-])({'|'.join(_SPELLED)})(?![\w-])")
+
+
+def named(endpoint: str, mark: str = "") -> str:
+    """An endpoint in words, with its symbol."""
+    return f"{PLAIN[endpoint]} ({endpoint}{mark})"
+
+
+def spelled_out(texts: Iterable[str]) -> list[str]:
+    """The same texts; the abbreviation of a method is followed by its words where it first stands."""
+    said: set[str] = set()
+
+    def once(found: re.Match[str]) -> str:
+        name = found[0]
+        if name in said:
+            return name
+        said.add(name)
+        return f"{name} ({_SPELLED[name]})"
+
+    return [_ABBREVIATION.sub(once, text) for text in texts]
+
+
 def number(value: float | None, places: int = 4) -> str:
     """Four places, a true minus sign; what does not exist is --."""
     return ABSENT if value is None else _typeset(rounded(value, "level", places))
@@ -92,28 +124,8 @@ def signed(value: float | None, places: int = 4) -> str:
     return f"+{text}" if value is not None and value > 0 and float(text) else text
 
 
-def effect(value: float | None, *, plus: bool = True) -> str:
-    """A difference; one that is not 0 never reads as 0."""
-    return _with_sign(value, "effect", plus)
-
-
-def bound(value: float | None, *, plus: bool = True) -> str:
-    """A bound on a difference: told from the margin as well, on which side of it lies the verdict."""
-    return _with_sign(value, "bound", plus)
-
-
-def _with_sign(value: float | None, kind: Kind, plus: bool) -> str:
-    if value is None:
-        return ABSENT
-    return ("+" if value > 0 and plus else "") + _typeset(rounded(value, kind))
-
-
 def _typeset(text: str) -> str:
     return text.replace("-", MINUS)
-
-
-def bounds(low: float, high: float) -> str:
-    return f"[{bound(low, plus=False)}, {bound(high, plus=False)}]"
 
 
 def short(value: float) -> str:
@@ -139,8 +151,8 @@ def shown(value: float, column: Column) -> str:
     by_kind: dict[Kind, Callable[[float], str]] = {
         "count": lambda size: f"{size:,}",
         "level": lambda level: number(level, column.places),
-        "effect": effect,
-        "bound": bound,
+        "effect": signed,
+        "bound": signed,
         "offset": lambda offset: signed(offset, 3),
         "share": share,
     }
@@ -163,6 +175,11 @@ def listed(words: Sequence[str], limit: int | None = None) -> str:
     if len(chosen) < 2:
         return "".join(chosen)
     return f"{', '.join(chosen[:-1])} and {chosen[-1]}"
+
+
+def sentence(text: str) -> str:
+    """With a capital at its start; symbols within keep theirs."""
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def query(head: str, relation: str, tail: str, *, head_missing: bool) -> str:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from meor.errors import MeorError, StudyError
-from meor.methods import METHODS
+from meor.methods import METHODS, NONE, current_name, former_name
 from meor.methods.coefficient import (
     MULTIPLES,
     Balance,
@@ -102,6 +103,26 @@ class Choice:
             return f"{self.group}: {kept}; coefficient 0"
         told = end_of_grid(self.multiple, self.candidates)
         return f"{self.group}: {self.method} takes {told}" if told else None
+
+
+def read_kept_balance(kept: Mapping[str, Any]) -> KeptBalance:
+    """As `balances.json` holds it; earlier versions did not say at which update."""
+    group, method = Group(**kept["group"]), current_name(kept["method"])
+    return KeptBalance(group, kept["pair"], method, Balance(**{"update": 0, **kept["balance"]}))
+
+
+def read_choice(kept: Mapping[str, Any]) -> Choice:
+    """As `selection.json` holds it, perhaps of a version that called the host alone by another name."""
+    candidates = tuple(Candidate(**one) for one in kept["candidates"])
+    alone = Candidate(**kept[NONE if NONE in kept else former_name(NONE)])
+    return Choice(
+        Group(**kept["group"]),
+        current_name(kept["method"]),
+        kept["multiple"],
+        alone,
+        candidates,
+        tuple(kept["pairs"]),
+    )
 
 
 def choices(plan: Study, judged: Sequence[Row]) -> tuple[tuple[Choice, ...], dict[str, str]]:

@@ -1,7 +1,6 @@
 """Paired effects: what a method changes, with bounds from the full-precision differences of its pairs.
 
-Bounds are Student t on the paired effects (decision 39) and are not adjusted for the number of
-comparisons; `holm` adjusts p-values where that is wanted.
+Bounds are Student t on the paired effects (decision 39) and are not adjusted for the number of comparisons.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from functools import lru_cache
 from meor.errors import StudyError
 from meor.evaluation.endpoints import MARK
 from meor.methods import METHODS, calibration_grid
-from meor.study.bounds import Interval, bca_interval, holm, lower_bound, moments, p_greater, t_interval
+from meor.study.bounds import Interval, bca_interval, lower_bound, moments, p_greater, t_interval
 from meor.study.rows import ENDPOINTS, IDENTITY_TOLERANCE, Group, Row, select
 
 MARGIN = calibration_grid.MARGIN
@@ -24,6 +23,9 @@ REDUCTION = "D_MCI"
 """Its effect is a reduction: comparator minus method, so that up is good everywhere."""
 
 PRESERVED = ("H_old", "A_TN")
+
+LEAST = 5e-5
+"""Below it, four decimals call a difference 0: it is none, however sure its sign is."""
 
 
 class TooFewPairsError(StudyError):
@@ -69,13 +71,18 @@ class Effect:
         return self.lower > -MARGIN
 
     @property
+    def is_none(self) -> bool:
+        """Too small to be told."""
+        return abs(self.mean) < LEAST
+
+    @property
     def improved(self) -> bool:
-        return self.lower > 0
+        return self.lower > 0 and not self.is_none
 
     @property
     def worsened(self) -> bool:
         """The same evidence as for `improved`: t bounds lie alike on both sides of the mean."""
-        return 2 * self.mean - self.lower < 0
+        return 2 * self.mean - self.lower < 0 and not self.is_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +149,8 @@ def effect(endpoint: str, values: Sequence[float]) -> Effect:
 def _effect(endpoint: str, values: tuple[float, ...]) -> Effect:
     """Kept, because the bootstrap takes its time and several tables show the same effect."""
     mean, _, _ = moments(values)
-    return Effect(
-        endpoint,
-        values,
-        mean,
-        lower_bound(values),
-        t_interval(values),
-        bca_interval(values),
-        p_greater(values),
-    )
+    intervals = t_interval(values), bca_interval(values)
+    return Effect(endpoint, values, mean, lower_bound(values), *intervals, p_greater(values))
 
 
 def compare(rows: Sequence[Row], group: Group, rule: str, method: str, comparator: str) -> PairedComparison:
@@ -224,12 +224,6 @@ def check_pair(ours: Row, theirs: Row) -> None:
 
 def _no_pair(ours: Row, theirs: Row, reason: str) -> StudyError:
     return StudyError(f"{ours.run} and {theirs.run} are no pair: {reason}. Make both again.")
-
-
-def adjusted(comparisons: Sequence[PairedComparison], endpoint: str = "H_cur") -> list[float | None]:
-    """Holm-adjusted p-values of one endpoint over a family, in its order; None where it is undefined."""
-    found = iter(holm([each[endpoint].p_value for each in comparisons if endpoint in each.effects]))
-    return [next(found) if endpoint in each.effects else None for each in comparisons]
 
 
 def _reference(row: Row) -> str | None:

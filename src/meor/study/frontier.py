@@ -14,8 +14,8 @@ from itertools import combinations, pairwise
 
 from meor.methods import METHODS
 from meor.study.curve import Curve
-from meor.study.effects import Effect, Level, check_pair, effect, level
-from meor.study.rows import IDENTITY_TOLERANCE, Group, Row
+from meor.study.effects import LEAST, Effect, Level, check_pair, effect, level
+from meor.study.rows import Group, Row
 
 PLACES = 33
 """Values of A_TN, evenly spread over what both competitors reach, at which they are compared in a pair."""
@@ -34,6 +34,9 @@ class Point:
 
 Line = list[Point]
 """A curve in one pair, in the order of its values."""
+
+Competitors = Mapping[str, Sequence[Mapping[int, Line]]]
+"""The curves of each competitor, by pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,10 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        if self.H_cur.interval.low > IDENTITY_TOLERANCE:
-            return "ahead"
-        return "behind" if self.H_cur.interval.high < -IDENTITY_TOLERANCE else "undecided"
+        low, high = self.H_cur.interval.low, self.H_cur.interval.high
+        if (low > 0 or high < 0) and not self.H_cur.is_none:
+            return "ahead" if low > 0 else "behind"
+        return "no difference" if max(-low, high) < LEAST else "undecided"
 
 
 def families(curves: Curves) -> dict[str, tuple[str, ...]]:
@@ -111,25 +115,22 @@ def lines(rows: Sequence[Row], group: Group, name: str, curve: Curve) -> dict[in
     return found
 
 
-def verdicts(rows: Sequence[Row], group: Group, curves: Curves) -> list[Verdict]:
-    """Every two competitors that reach the same A_TN in at least two pairs."""
-    known = {
+def competitors(rows: Sequence[Row], group: Group, curves: Curves) -> Competitors:
+    return {
         name: [lines(rows, group, each, curves[each]) for each in members]
         for name, members in families(curves).items()
     }
-    found = (
-        verdict(group, ours, theirs, known[ours], known[theirs]) for ours, theirs in combinations(known, 2)
-    )
+
+
+def verdicts(rows: Sequence[Row], group: Group, curves: Curves) -> list[Verdict]:
+    """Every two competitors that reach the same A_TN in at least two pairs."""
+    known = competitors(rows, group, curves)
+    found = (verdict(group, ours, theirs, known) for ours, theirs in combinations(known, 2))
     return [each for each in found if each is not None]
 
 
-def verdict(
-    group: Group,
-    ours: str,
-    theirs: str,
-    my_curves: Sequence[Mapping[int, Line]],
-    their_curves: Sequence[Mapping[int, Line]],
-) -> Verdict | None:
+def verdict(group: Group, ours: str, theirs: str, known: Competitors) -> Verdict | None:
+    my_curves, their_curves = known[ours], known[theirs]
     cur: dict[int, float] = {}
     lost: dict[int, float] = {}
     reached: list[float] = []

@@ -7,15 +7,9 @@ from pathlib import Path
 
 from meor.escape import file_name as safe_name
 from meor.methods import METHODS, NONE, is_penalized, method_label
-from meor.study.effects import (
-    MARGIN,
-    PairedComparison,
-    TooFewPairsError,
-    adjusted,
-    compare,
-    effect_name,
-    levels,
-)
+from meor.methods.registry import with_cap
+from meor.study.bounds import holm as holm_adjusted
+from meor.study.effects import MARGIN, PairedComparison, TooFewPairsError, compare, effect_name, levels
 from meor.study.host_choice import host_name
 from meor.study.notes import control_notes
 from meor.study.paper import is_stream, paper_table, paper_tables
@@ -44,8 +38,9 @@ def texts(*titles: str) -> tuple[Column, ...]:
 
 
 def head_method(methods: Collection[str]) -> str | None:
-    """Whom a study is about: MEOR, or else the first method that has a penalty."""
-    return next((name for name in (METHOD, *METHODS) if name in methods and is_penalized(name)), None)
+    """Whom a study is about: MEOR, or else the first method with a penalty, or the first of all."""
+    found = [name for name in (METHOD, with_cap(METHOD), *METHODS) if name in methods and name != NONE]
+    return next((name for name in found if is_penalized(name)), found[0] if found else None)
 
 
 def comparisons(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> list[PairedComparison]:
@@ -209,13 +204,19 @@ def _effect_columns(named: Sequence[str]) -> Iterator[Column]:
         yield from (Column(f"{name} mean", "effect"), Column(f"{name} LB", "bound"))
 
 
+def adjusted(comparisons: Sequence[PairedComparison], endpoint: str = "H_cur") -> list[float | None]:
+    """Holm-adjusted p-values of one endpoint over a family, in its order; None where it is undefined."""
+    found = iter(holm_adjusted([each[endpoint].p_value for each in comparisons if endpoint in each.effects]))
+    return [next(found) if endpoint in each.effects else None for each in comparisons]
+
+
 def _holm(family: Sequence[PairedComparison], wanted: bool) -> list[Line]:
     """The values under `_holm_column`, a tuple per comparison: empty ones where nobody asked."""
     return [(value,) for value in adjusted(family)] if wanted else [() for _ in family]
 
 
 def _holm_column(wanted: bool) -> tuple[Column, ...]:
-    return (Column("Holm p", "effect"),) if wanted else ()
+    return (Column("Holm p", "probability"),) if wanted else ()
 
 
 def _unstated(holm: bool) -> Line:

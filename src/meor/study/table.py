@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Literal
 
 from meor.escape import LONGEST, clipped, csv_cell, latex, markdown, visible
-from meor.methods.calibration_grid import MARGIN
 from meor.study.results import TABLES, Results
 
-Kind = Literal["text", "count", "level", "effect", "bound", "coefficient", "multiple", "offset", "share"]
+Kind = Literal[
+    "text", "count", "level", "effect", "bound", "probability", "coefficient", "multiple", "offset", "share"
+]
 """What a column holds: words; numbers of things (W/T/L too); or floats, each kind printed in its own way."""
 
 ABSENT = "--"
@@ -31,6 +32,7 @@ class Column:
     places: int = PLACES  # of a level
     hint: str = ""
     sortable: bool = True
+    below: str = ""  # a second, smaller line of its title
 
     @property
     def numeric(self) -> bool:
@@ -46,6 +48,7 @@ class Entry:
     below: str = ""  # a second, smaller line
     mark: str = ""  # of a mean over the cells that exist
     text: str | None = None  # shown in place of the number, which sorts
+    key: str = ""  # the mark that the entry has in figures
 
 
 Value = str | float | int | Entry | None
@@ -69,14 +72,9 @@ class Table:
 
 
 def rounded(value: float, kind: Kind = "level", places: int = PLACES) -> str:
-    """Four decimals, except where they would deceive.
-
-    An effect that is not 0 never prints as 0, a bound beside the margin of preservation never as the margin.
-    """
-    if kind == "bound":
-        return _bound(value)
-    if kind == "effect":
-        return _effect(value)
+    """At most four decimals: a smaller difference cannot be told, so it is none."""
+    if kind == "probability" and 0 < value < 0.1**PLACES:
+        return f"<{0.1**PLACES:.{PLACES}f}"
     if kind in _FORMATS:
         return _FORMATS[kind].format(value)
     text = f"{value:.{places}f}"
@@ -86,23 +84,6 @@ def rounded(value: float, kind: Kind = "level", places: int = PLACES) -> str:
 
 # A coefficient is a matter of orders of magnitude: four decimals would hide it.
 _FORMATS = {"coefficient": "{:.3g}", "multiple": "{:g}", "offset": "{:+.3f}"}
-
-
-def _effect(value: float) -> str:
-    """Two digits of what four decimals would call 0; only 0 itself is printed as 0."""
-    text = rounded(value)
-    if value == 0 or float(text) != 0:
-        return text
-    return f"{value:.6f}".rstrip("0") if abs(value) >= 1e-5 else f"{value:.1e}"
-
-
-def _bound(value: float) -> str:
-    """As many digits as it takes to see on which side of the margin it lies."""
-    text, places = _effect(value), PLACES
-    while abs(float(text)) == MARGIN != abs(value):
-        places += 1
-        text = f"{value:.{places}f}"
-    return text
 
 
 def as_text(table: Table) -> str:

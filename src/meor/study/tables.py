@@ -12,9 +12,9 @@ from meor.methods import method_label
 from meor.methods.coefficient import ENOUGH, RECORDS
 from meor.stream.occurrence import sample_note
 from meor.study.coefficient import Choice, KeptBalance
-from meor.study.effects import PairedComparison, adjusted
+from meor.study.effects import PairedComparison
 from meor.study.field_table import field_table
-from meor.study.frontier_tables import frontier_table, verdict_table
+from meor.study.frontier_tables import frontier_table, question_table, verdict_table
 from meor.study.keys import VALIDATED
 from meor.study.notes import footnote, partial_endpoints
 from meor.study.paired_tables import (
@@ -22,6 +22,7 @@ from meor.study.paired_tables import (
     Line,
     ablation_table,
     absolute_table,
+    adjusted,
     comparisons,
     effects_table,
     texts,
@@ -68,7 +69,7 @@ def study_tables(
         found += _of_rule(plan, rows, rule, holm, beside)
     if "frontier" in plan.tables:
         for group in plan.groups:
-            made = frontier_table(plan, rows, group), verdict_table(plan, rows, group)
+            made = (make(plan, rows, group) for make in (question_table, verdict_table, frontier_table))
             found += [_marked(table, rows, [group]) for table in made]
     notes = [] if plan.judged[0] == "test" else ["Endpoints are of validation facts."]
     if note := sample_note(plan.sample):
