@@ -14,7 +14,7 @@ from torch import nn
 
 from meor.errors import ConfigError
 from meor.methods import METHODS, is_penalized
-from meor.methods.cap import NormLaw, degrees
+from meor.methods.cap import NormLaw, degrees, longest_newcomers, loosened
 from meor.methods.coefficient import TRIAL_SEED_OFFSET
 from meor.methods.registry import CAP, NONE, with_cap
 from meor.run.prepare import longest_rows, update_of
@@ -107,6 +107,15 @@ def test_newcomers_stay_within_their_cap_and_old_rows_are_left_alone(
         outgrew += int((free.model(number).entity[update.n_old :].norm(dim=1).numpy() > longest.norm).sum())
         assert torch.equal(view.model(number).entity[: update.n_old], view.model(number - 1).entity)
     assert outgrew > 4, "without a cap these rows would be longer"
+
+
+def test_the_cap_loosens_from_update_to_update_as_often_as_it_was_measured(stream: Stream) -> None:
+    base = random_model(stream, "complex", 0).entity
+    at_first = longest_newcomers(base, stream, 1, 1.2, growth=1.5)
+    assert at_first.norm == pytest.approx(longest_newcomers(base, stream, 1, 1.2).norm)
+    later = longest_newcomers(base, stream, 2, 1.2, growth=1.5)
+    assert later.norm == pytest.approx(1.5 * longest_newcomers(base, stream, 2, 1.2).norm)
+    assert loosened(1.5, 4) == loosened(1.5, 9) == pytest.approx(1.5**3)
 
 
 def test_norms_can_be_kept_at_what_the_degree_suggests(made: Callable[..., RunView], stream: Stream) -> None:
@@ -202,7 +211,7 @@ def test_every_method_has_a_capped_one_beside_it_and_settings_name_it() -> None:
     assert {METHODS[with_cap(name)].start for name in plain} == {CAP}
     assert {METHODS[name].start for name in plain} == {NONE}
     dumped = tiny_config(f"method={CAP}", "cap.factor=0.9").model_dump(mode="json")
-    assert dumped["cap"] == {"factor": 0.9, "norm": "at-most"}
+    assert dumped["cap"] == {"factor": 0.9, "growth": 1.15, "norm": "at-most"}
     assert "cap" not in tiny_config().model_dump(mode="json")
 
 

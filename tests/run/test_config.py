@@ -44,7 +44,7 @@ def test_the_paper_preset_is_the_paper_to_the_letter() -> None:
 @pytest.mark.parametrize("given", ["flag", "set", "file"])
 def test_the_former_name_of_the_host_alone_is_read_as_none(given: str, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text(Config(stream="world").to_yaml().replace("method: none", "method: replay"))
+    path.write_text(Config(stream="world", method="none").to_yaml().replace("method: none", "method: replay"))
     assert "method: replay" in path.read_text()
     config = {
         "flag": lambda: Config.gather(flags={"method": "replay"}),
@@ -52,8 +52,24 @@ def test_the_former_name_of_the_host_alone_is_read_as_none(given: str, tmp_path:
         "file": lambda: Config.load(path),
     }[given]()
     assert config.method == "none"
-    assert (config, config.host.name) == (Config(), "replay")
+    assert (config, config.host.name) == (Config(method="none"), "replay")
     assert "method: none" in config.to_yaml()
+
+
+@pytest.mark.parametrize(
+    ("given", "method"),
+    [
+        ({}, "cap"),
+        ({"backbone": "distmult"}, "cap"),
+        ({"backbone": "transe"}, "none"),
+        ({"host": "lkge"}, "none"),
+        ({"preset": "paper"}, "none"),
+        ({"method": "meor"}, "meor"),
+        ({"method": "none"}, "none"),
+    ],
+)
+def test_a_run_that_names_no_method_has_the_one_that_fits_it(given: dict[str, str], method: str) -> None:
+    assert Config.gather(flags=given).method == method
 
 
 def test_practical_is_the_default_preset_and_a_given_value_wins_over_it() -> None:
@@ -166,6 +182,7 @@ def test_the_fingerprint_knows_what_determines_results_and_nothing_else() -> Non
 def test_a_config_without_a_sample_keeps_the_hash_it_had_before_there_was_one() -> None:
     before = "9570cf307fa9e73a5ea648db053ac5b5292bd22d55cced1b978c6618546ecfec"
     then = [
+        "method=none",
         "refine.learning_rate=0.01",
         "refine.passes=20",
     ]  # `practical` before updates stopped by themselves

@@ -14,6 +14,7 @@ from meor.escape import file_name, markup
 from meor.evaluation.pykeen_folder import MODEL as SAVED
 from meor.evaluation.pykeen_folder import is_pykeen, read_pykeen
 from meor.heap import parse_bytes
+from meor.methods import METHODS
 from meor.run.config import Config
 from meor.run.layout import ENDPOINTS, state_of
 from meor.run.session import start
@@ -121,6 +122,8 @@ def run(
     target = _path(out) or default_out(chosen)
     used = resources(threads, memory, _path(cache), checkpoint_seconds)
     with byte_budget(used.memory), watcher(on_stderr(), quiet=quiet) as shown:
+        if method is None:
+            shown.say(f"method {chosen.method}: {METHODS[chosen.method].sentence}")
         start(chosen, target, stream=given, resources=used, watcher=shown, force=force)
     return Run.of(RunView.open(target), given)
 

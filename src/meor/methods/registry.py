@@ -72,16 +72,8 @@ CAP = "cap"
 CAPS = "scales a newcomer's row back to a norm that its degree suggests, after each step."
 
 
-@dataclass(frozen=True, slots=True)
-class Recommended:
-    """A method with all that has to be said to use it."""
-
-    method: str
-    coefficient: float | None = None  # of a penalty; None: the method has none, or it is balanced
-
-
-DEFAULT = Recommended(CAP)
-"""The control that is recommended: what `meor demo` shows."""
+DEFAULT, UNCAPPED = CAP, NONE
+"""What a run without a method uses, and what it uses where a norm is no scale of scores: results/default."""
 
 _FORMER = {"replay": NONE}  # `replay` is a host
 METHODS: dict[str, Method] = {}

@@ -35,7 +35,7 @@ class RowCap:
         row = self.row.to(weight.device)
         if self._longest is None:
             base = weight[row[: self.stream.entity_counts[0]]]
-            self._longest = longest_newcomers(base, self.stream, self.update, self.factor, exactly=False)
+            self._longest = longest_newcomers(base, self.stream, self.update, self.factor)
         newcomers = row[list(self.stream.newcomers(self.update))]
         rows = weight[newcomers]
         self._longest.shorten(rows)

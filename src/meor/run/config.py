@@ -25,7 +25,7 @@ from pydantic import (
 from meor.errors import ConfigError
 from meor.methods import METHODS, NONE, former_name
 from meor.run.explain import explain
-from meor.run.learner import HostChoice, Method, host_defaults, known_backbone
+from meor.run.learner import HostChoice, Method, default_method, host_defaults, known_backbone
 from meor.run.presets import PRESETS, STREAMS
 from meor.run.settings import (
     LENGTH,
@@ -100,7 +100,7 @@ class Config(Section):
                     filled.setdefault(section, values)
                 elif isinstance(own, dict):
                     filled[section] = {**_unless_decided(values, own), **own}
-        return filled
+        return {"method": default_method(filled), **filled}
 
     @model_serializer(mode="wrap")
     def _say_only_what_is_asked_for(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

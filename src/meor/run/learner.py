@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
 from meor.errors import ConfigError
-from meor.methods import METHODS, current_name
+from meor.methods import DEFAULT, METHODS, NONE, UNCAPPED, current_name
 from meor.run.explain import explain
 
 if TYPE_CHECKING:
@@ -21,6 +21,18 @@ def known_backbone(value: Any) -> Any:
     if isinstance(value, str) and value not in BACKBONES:
         raise ValueError(f"is not one of {', '.join(BACKBONES)}")
     return value
+
+
+def default_method(given: Mapping[str, Any]) -> str:
+    """The method of a run that names none; with the paper's preset the host alone."""
+    if given.get("preset") == "paper":
+        return NONE
+    if given.get("backbone") is None:
+        return DEFAULT
+    from meor.backbone import BACKBONES, Geometry
+
+    backbone = BACKBONES.get(str(given["backbone"]))
+    return DEFAULT if backbone is None or backbone.geometry is Geometry.DOT else UNCAPPED
 
 
 def known_method(value: Any) -> Any:

@@ -86,13 +86,16 @@ def longest_rows(config: Config, stream: Stream, update: Update, base: Model) ->
     """How long the rows of an update's newcomers may become; None where the method does not cap."""
     if not METHODS[config.method].capped:
         return None
-    if isinstance(config.cap.factor, str):
+    cap = config.cap
+    if isinstance(cap.factor, str):
         raise ConfigError(
             "cap.factor=validated is chosen before a single run begins",
             remedy="Give a number here; `meor run --set cap.factor=validated` finds one",
         )
-    exactly = config.cap.norm == "exactly"
-    return longest_newcomers(base.entity, stream, update.number, config.cap.factor, exactly=exactly)
+    exactly = cap.norm == "exactly"
+    return longest_newcomers(
+        base.entity, stream, update.number, cap.factor, growth=cap.growth, exactly=exactly
+    )
 
 
 def pack_model(model: Model) -> bytes:

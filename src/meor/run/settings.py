@@ -143,6 +143,7 @@ class Cap(Section):
     """How long a newcomer's row may become: `factor` times what its degree suggests (methods with `cap`)."""
 
     factor: Rate | Literal["validated"] = 1.2  # or chosen on validation facts, before the run begins
+    growth: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.15  # per update, three times at most
     norm: Literal["at-most", "exactly"] = "at-most"
 
     def at(self, factor: float) -> Cap:

@@ -19,8 +19,8 @@ DEFAULT = "default"
 
 
 def default_method(backbone: str, host: str) -> str:
-    """The control that is recommended under a backbone and a host."""
-    return "meor"
+    """What a run without a method uses under a backbone and a host."""
+    return Config.resolve({"backbone": backbone, "host": host}).method
 
 
 def host_text(value: Any) -> Any:
