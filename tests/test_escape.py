@@ -17,7 +17,7 @@ from rich.console import Console
 from tests.hostile import component, label, unseen
 
 from meor import escape
-from meor.cli import progress, study
+from meor.calls import progress, study_progress
 from meor.storage.yaml_file import to_yaml
 from meor.stream.files import read_stream
 from meor.study.cells import StudyCell
@@ -150,7 +150,7 @@ def test_progress_on_a_terminal_and_in_a_log_passes_no_code_on(terminal: bool) -
     with progress.watcher(console, quiet=False) as shown:
         shown.say(component())
         shown.event("coefficient", {"text": component(), "coefficient": 1.0})
-    with study.observer(console, 1, quiet=False) as shown_study:
+    with study_progress.observer(console, 1, quiet=False) as shown_study:
         shown_study.stage("host alone", 1, 1)
         shown_study.say(component())
         shown_study.cell(Outcome(cell(), None, component(), 1.0))

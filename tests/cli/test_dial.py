@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -37,7 +38,9 @@ def test_the_table_fits_eighty_columns_and_the_picture_is_whole(run: Path) -> No
     assert len([line for line in out.splitlines() if line.startswith("│")]) <= 15
     assert "update 2 of 2" in err
     picture = ElementTree.parse(run / "dial.svg")
-    assert len(picture.findall(".//{*}path[@class='curve m2']")) == 2
+    curves = Counter(path.get("class") for path in picture.findall(".//{*}path"))
+    # once in the legend, and once in each panel: H_cur and A_QN are in both
+    assert curves == {"curve old": 3, "curve new soft": 3, "curve old soft": 2, "curve new": 2}
 
 
 def test_json_holds_every_point_and_a_kept_run_is_written(run: Path, tmp_path: Path) -> None:

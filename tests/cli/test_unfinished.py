@@ -79,8 +79,8 @@ def test_the_page_of_an_unfinished_run_says_how_far_it_is(run: Path) -> None:
     cut(run, 2)
     assert call("report", "run")[0] == 0
     text = (run / "report.html").read_text()
-    assert "This run is unfinished: update 1 is there." in text
-    assert "the endpoints of this run are not known yet" in text
+    assert "This run is unfinished: update 1 is there. Its endpoints are not known yet." in text
+    assert "while 1 update admits newcomers" in text
 
 
 def test_a_stream_without_test_facts_is_said_to_have_none(tmp_path: Path, monkeypatch) -> None:

@@ -147,8 +147,8 @@ def test_a_run_that_is_under_way_is_reported_as_such(run_folder: Path, tmp_path:
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     page = page_of(folder)
-    assert page.state == "This run is unfinished: updates 1 to 3 are there."
-    assert "updates admit newcomers" in told(page)
+    assert page.state == "This run is unfinished: updates 1 to 3 are there. Its endpoints are not known yet."
+    assert "while 3 updates admit newcomers" in told(page)
     assert "This run has no endpoints yet." in render(page)
 
 

@@ -211,8 +211,8 @@ def what_was_lost(losses: Sequence[Loss], whose: str, told: Evidence | None) -> 
     verb = "fall" if lost > 0 else "rise"
     what = (
         f"The same facts, those of snapshot 0, {verb} from {number(start, 3)} to {number(end, 3)} while "
-        f"{plural(len(losses), 'update')} admit newcomers. That is their mean reciprocal rank among all "
-        f"entities: 1 if every answer came first. {whose}"
+        f"{plural(len(losses), 'update admits', 'updates admit')} newcomers. That is their mean reciprocal "
+        f"rank among all entities: 1 if every answer came first. {whose}"
     )
     said = [Said("What was lost", what)]
     if lost >= 0.0005:

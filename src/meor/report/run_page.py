@@ -61,8 +61,14 @@ def run_page(
             LIMITS,
             made_of_run(view),
         ),
-        state="" if view.complete else f"This run is {state_of(view.path)}.",
+        state=_state(view, split),
     )
+
+
+def _state(view: RunView, split: Mapping[str, Any]) -> str:
+    if view.complete:
+        return ""
+    return f"This run is {state_of(view.path)}.{'' if split else ' Its endpoints are not known yet.'}"
 
 
 def _endpoints(view: RunView) -> tuple[str, Mapping[str, Any]]:
@@ -105,7 +111,7 @@ def _nothing_lost(split_name: str, split: Mapping[str, Any], told: Evidence) -> 
         why = "no ranked fact is of snapshot 0" if admitted else "no answer can have lost rank to a newcomer"
         return f"{start}: {why}. {sentence(named('H_cur'))} reach {number(cur, 3)}."
     if not split:
-        return f"{start}; the endpoints of this run are not known yet."
+        return f"{start}."
     if not any(len(each.occurrences) for each in told.ranks):
         return (
             f"{start}. The stream has no {split_name} facts: there is nothing to rank, so no endpoint exists."
