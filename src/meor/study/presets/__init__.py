@@ -7,7 +7,7 @@ from pathlib import Path
 
 from meor.errors import ConfigError
 
-PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier", "field")
+PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier", "control", "field")
 
 
 def study_file(name_or_path: str) -> Path:
