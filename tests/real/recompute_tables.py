@@ -51,7 +51,7 @@ for row in rows:
             by.setdefault((key, row["method"]), {})[row["pair"]] = found
 for line in csv.DictReader((study / "effects.csv").open(encoding="utf-8")):
     key = named(line[name] for name in (*GROUP, "rule"))
-    head[key] = line["method"]
+    head.setdefault(key, line["method"])
     again = effect(by[key, line["method"]], by[key, line["comparator"]], line["endpoint"])
     made += [(line[name], again[name]) for name in ("mean", "lower", "low", "high")]
 for path in (study / "tables").glob("*-*.csv"):

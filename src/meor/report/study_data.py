@@ -16,10 +16,10 @@ from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
 from meor.stream.occurrence import sample_note
 from meor.study.coefficient import Choice, KeptBalance, read_choice, read_kept_balance
+from meor.study.comparisons import head_method
 from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
 from meor.study.effects import MethodLevels, PairedComparison, TooFewPairsError, compare, levels
 from meor.study.keys import BALANCE
-from meor.study.paired_tables import head_method
 from meor.study.plan import Study
 from meor.study.popularity import POPULARITY
 from meor.study.results import Results
