@@ -40,30 +40,33 @@ def effect(ours, theirs, name):
     return {"mean": mean, "lower": mean - one, "LB": mean - one, "low": mean - two, "high": mean + two}
 
 
-rows, by, made = pq.ParquetFile(study / "runs.parquet").read().to_pylist(), {}, []
+rows, by, made, head = pq.ParquetFile(study / "runs.parquet").read().to_pylist(), {}, [], {}
+rules = {"balance", "validated"} | {row["coefficient_rule"] for row in rows} - {"none"}
 for row in rows:
     found, own = endpoints(folder / row["run"]), row["coefficient_rule"]
     made += [(row[name], found[name]) for name in found if row[name] is not None]
-    for rule in ("balance", "validated") if own == "none" else (own,):
+    for rule in rules if own == "none" else (own,):
         if rule != "balance" or row["multiple"] in (None, 1.0):
             key = named([*(row[name] for name in GROUP), rule])
             by.setdefault((key, row["method"]), {})[row["pair"]] = found
 for line in csv.DictReader((study / "effects.csv").open(encoding="utf-8")):
     key = named(line[name] for name in (*GROUP, "rule"))
+    head.setdefault(key, line["method"])
     again = effect(by[key, line["method"]], by[key, line["comparator"]], line["endpoint"])
     made += [(line[name], again[name]) for name in ("mean", "lower", "low", "high")]
 for path in (study / "tables").glob("*-*.csv"):
     kind, key = path.stem.split("-", 1)
     for line in csv.DictReader(path.open(encoding="utf-8")):
         if kind in ("absolute", "effects", "ablation") and line["source"] == "ours":
-            label = line["Method" if kind == "absolute" else "Comparator"].split()[-1].lower()
+            label = line["Method" if kind == "absolute" else "Comparator"]
+            label = label.replace(" + ", "+").lower().split()[-1]
             method = by[key, "none" if label == "alone" else label]
             for name, text in line.items():
                 symbol, _, part = name.replace("Δ", "").replace(" reduction", "").rpartition(" ")
                 if kind == "absolute" and part in (*ROLE, "D_MCI") and text:
                     made.append((text, np.mean([each[part] for each in method.values()])))
                 elif part in ("mean", "LB") and text:
-                    made.append((text, effect(by[key, "meor"], method, symbol)[part]))
+                    made.append((text, effect(by[key, head[key]], method, symbol)[part]))
 largest = np.max(np.abs([float(written) - again for written, again in made]))
 print(f"{len(made)} numbers, largest difference {largest:.3g}")
 sys.exit(not largest < 1e-12)

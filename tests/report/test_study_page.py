@@ -19,11 +19,11 @@ from meor.cli import app
 from meor.evaluation.displacement import same_facts
 from meor.methods import METHODS
 from meor.methods.coefficient import Balance, Candidate
+from meor.report.effect_words import verdict
 from meor.report.evidence import ranks_of
 from meor.report.html import cell_of, page_of, render
 from meor.report.page import Commands, Figure, Page, Prose, Terms
 from meor.report.study_data import read_study
-from meor.report.study_effects import verdict
 from meor.run.view import RunView
 from meor.study.coefficient import Choice
 from meor.study.effects import compare, effect, levels

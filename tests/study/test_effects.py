@@ -8,8 +8,8 @@ from tests.study.study_rows import row, study_rows
 
 from meor.errors import NonFiniteError, StudyError
 from meor.study.bounds import lower_bound, t_interval
+from meor.study.comparisons import adjusted
 from meor.study.effects import MARGIN, TooFewPairsError, compare, effect, effect_name, levels
-from meor.study.paired_tables import adjusted
 from meor.study.rows import Group
 
 GROUP = Group("ENTITY", "complex", "replay", "practical")

@@ -114,6 +114,19 @@ def test_adjusted_p_values_of_a_group_and_rule_stand_in_the_effects_file(tmp_pat
         assert len(told) == (6 if holm else 0)
 
 
+def test_the_effects_file_has_every_method_against_the_host_alone(tmp_path: Path) -> None:
+    rows = study_rows()
+    write_effects(tmp_path, plan(), rows)
+    lines = csv.DictReader((tmp_path / "effects.csv").open(encoding="utf-8"))
+    means = {
+        line["method"]: float(line["mean"])
+        for line in lines
+        if line["comparator"] == "none" and line["endpoint"] == "H_cur"
+    }
+    assert set(means) == set(METHODS) - {"none"}
+    assert means["uor"] == compare(rows, GROUP, "balance", "uor", "none")["H_cur"].mean
+
+
 def test_a_study_without_meor_is_about_its_first_penalty() -> None:
     made = plan(methods=["none", "uor", "mmr"], tables=["effects", "ablation", "transfer"])
     effects, transfer = study_tables(made, study_rows())

@@ -163,7 +163,9 @@ def audit(
         require_free(Path(out), force=force)
     budget = parse_bytes(memory) if isinstance(memory, str) else memory
     wanted = Wanted(
-        updates=None if update is None else [str(each) for each in _several(update)],
+        updates=None
+        if update is None
+        else [str(each) for each in ([update] if isinstance(update, int) else update)],
         sides=None if sides is None else [side.label for side in Side.each(sides)],
         split=None if split is None else [each.value for each in Split.each(split)],
         ties=None if rules is None else rules.ties.value,
@@ -190,10 +192,6 @@ def audited(
     grouped = None if groups is None else read_groups(groups, source.stream)
     found = engine.audit(source.stream, source.model_of, question, groups=grouped, memory=memory, say=say)
     return Audit.of(source, question, found)
-
-
-def _several(given: int | Sequence[int]) -> Sequence[int]:
-    return [given] if isinstance(given, int) else given
 
 
 def _source(

@@ -15,7 +15,7 @@ from meor.calls.study_progress import observer
 from meor.errors import StudyError
 from meor.escape import markup, shell
 from meor.heap import parse_bytes
-from meor.run.config import flat
+from meor.run.assignment import flat
 from meor.storage.parquet import byte_budget
 from meor.study.conduct import Findings, conduct
 from meor.study.execute import executor_of

@@ -72,6 +72,8 @@ CAP = "cap"
 CAPS = "scales a newcomer's row back to a norm that its degree suggests, after each step."
 
 
+CAP_FACTOR, CAP_GROWTH = 1.2, 1.15
+"""The defaults of `cap.factor` and `cap.growth`."""
 DEFAULT, UNCAPPED = CAP, NONE
 """What a run without a method uses, and what it uses where a norm is no scale of scores: results/default."""
 

@@ -10,19 +10,17 @@ from pykeen.nn.representation import Embedding
 
 from meor.errors import ModelError
 from meor.methods.cap import longest_newcomers
+from meor.methods.registry import CAP_FACTOR, CAP_GROWTH
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
 from meor.typing import Ids
-
-FACTOR = 1.2
-"""The default of `cap.factor`."""
 
 
 class RowCap:
     """Scales newcomers' rows back. How long they may be is fixed at the first call, by rows of snapshot 0."""
 
-    def __init__(self, stream: Stream, update: int, entity: Ids, factor: float = FACTOR) -> None:
-        self.stream, self.update, self.factor = stream, update, factor
+    def __init__(self, stream: Stream, update: int, entity: Ids) -> None:
+        self.stream, self.update = stream, update
         self.row = torch.from_numpy(entity)  # of each id
         self.forget()
 
@@ -35,7 +33,7 @@ class RowCap:
         row = self.row.to(weight.device)
         if self._longest is None:
             base = weight[row[: self.stream.entity_counts[0]]]
-            self._longest = longest_newcomers(base, self.stream, self.update, self.factor)
+            self._longest = longest_newcomers(base, self.stream, self.update, CAP_FACTOR, growth=CAP_GROWTH)
         newcomers = row[list(self.stream.newcomers(self.update))]
         rows = weight[newcomers]
         self._longest.shorten(rows)

@@ -12,15 +12,14 @@ from meor.errors import StudyError
 from meor.evaluation.displacement import Loss, same_facts
 from meor.methods import METHODS, NONE
 from meor.report.evidence import ranks_of
-from meor.report.words import backbone_name, shown_name
 from meor.run.layout import ENDPOINTS, MODEL, is_run, update_name
 from meor.run.view import RunView
 from meor.stream.occurrence import sample_note
 from meor.study.coefficient import Choice, KeptBalance, read_choice, read_kept_balance
+from meor.study.comparisons import head_method
 from meor.study.conduct import BALANCES, FAILURES, RUNS_FOLDER, SELECTION
 from meor.study.effects import MethodLevels, PairedComparison, TooFewPairsError, compare, levels
 from meor.study.keys import BALANCE
-from meor.study.paired_tables import head_method
 from meor.study.plan import Study
 from meor.study.popularity import POPULARITY
 from meor.study.results import Results
@@ -178,43 +177,6 @@ def with_sample(table: Table, sample: int) -> Table:
     """The table, with a footnote where not every fact was ranked."""
     note = sample_note(sample)
     return replace(table, notes=(*table.notes, note)) if note else table
-
-
-def where(data: StudyData, setting: Setting) -> str:
-    """The end of a title; nothing where there is one setting."""
-    if len(data.settings) == 1:
-        return ""
-    rules = len({s.rule for s in data.settings}) > 1
-    named = [str(setting.group)] if data.groups > 1 else []
-    named += [f"rule {setting.rule}"] if rules else []
-    return f": {', '.join(named)}"
-
-
-def labels(settings: Sequence[Setting]) -> list[str]:
-    """The parts in which settings differ."""
-    every = [_parts(setting) for setting in settings]
-    return [
-        ", ".join(
-            part for part, column in zip(mine, zip(*every, strict=True), strict=True) if len(set(column)) > 1
-        )
-        for mine in every
-    ]
-
-
-def shared(settings: Sequence[Setting]) -> str:
-    """The parts that all settings have in common, as the end of a title."""
-    columns = zip(*(_parts(setting) for setting in settings), strict=True)
-    kinds = ("", "", "host ", "preset ", "rule ")
-    alike = [
-        f"{kind}{column[0]}" for kind, column in zip(kinds, columns, strict=True) if len(set(column)) == 1
-    ]
-    return f": {', '.join(alike)}" if alike else ""
-
-
-def _parts(setting: Setting) -> tuple[str, ...]:
-    group = setting.group
-    named = (shown_name(group.stream), backbone_name(group.backbone))
-    return (*named, group.host, group.preset, setting.rule)
 
 
 def _settings(rows: Sequence[Row], head: str | None) -> Iterator[Setting]:

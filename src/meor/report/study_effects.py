@@ -10,9 +10,11 @@ from meor.evaluation.endpoints import MARK
 from meor.methods import METHODS, NONE, is_penalized
 from meor.methods.calibration_grid import MARGIN
 from meor.report import figures
+from meor.report.effect_words import VERDICTS, verdict
 from meor.report.figures import ForestGroup, ForestRow
 from meor.report.page import Block, Figure, Prose, Section, Terms
-from meor.report.study_data import UNADJUSTED, Setting, StudyData, labels, shared, where, with_sample
+from meor.report.setting_names import labels, shared, where
+from meor.report.study_data import UNADJUSTED, Setting, StudyData, with_sample
 from meor.report.svg import method_entry, method_key
 from meor.report.words import PRESETS, RULES, interval, listed, method_name, number, share, signed
 from meor.study import popularity
@@ -236,20 +238,3 @@ def _entry(name: str, found: Effect | None) -> Entry | None:
         return None
     word, tone = verdict(name, found)
     return Entry(found.mean, tone, f"≥ {signed(found.lower)} {word}", found.mark)
-
-
-VERDICTS = (
-    f"Better, worse: the bound excludes 0. Kept: not below the margin of {number(MARGIN, 3)}. Open: neither "
-    "is shown. Same: smaller than can be told."
-)
-
-
-def verdict(name: str, found: Effect) -> tuple[str, str]:
-    """What the one-sided bounds say, never more; and its tone."""
-    if found.improved:
-        return "better", "good"
-    if found.worsened:
-        return "worse", "bad"
-    if name in PRESERVED:
-        return ("kept", "good") if found.preserved else ("open", "bad")
-    return ("same", "muted") if found.is_none else ("open", "muted")

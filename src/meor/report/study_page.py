@@ -18,6 +18,7 @@ from meor.report.lead import lead, title
 from meor.report.made import made_of_study
 from meor.report.page import LIMITS, Card, Page, Prose, Section
 from meor.report.run_page import TONES
+from meor.report.setting_names import where
 from meor.report.study_data import (
     Setting,
     StudyData,
@@ -25,7 +26,6 @@ from meor.report.study_data import (
     has_weights,
     mean_over_pairs,
     read_study,
-    where,
 )
 from meor.report.study_effects import effects, endpoints
 from meor.report.svg import method_key

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,8 +22,8 @@ from pydantic import (
     model_validator,
 )
 
-from meor.errors import ConfigError
 from meor.methods import METHODS, NONE, former_name
+from meor.run.assignment import flat, parsed, place
 from meor.run.explain import explain
 from meor.run.learner import HostChoice, Method, default_method, host_defaults, known_backbone
 from meor.run.presets import PRESETS, STREAMS
@@ -41,12 +41,9 @@ from meor.run.settings import (
     Section,
     Weight,
 )
-from meor.storage.yaml_file import DEEPEST, read_value, read_yaml, to_yaml
+from meor.storage.yaml_file import read_yaml, to_yaml
 from meor.stream.header import checked_columns
 from meor.stream.rules import Duplicates, Reading, Unseen
-
-SHOWN = 200
-"""Letters of a `--set` that an error repeats."""
 
 READING = ("duplicates", "unseen", "columns")
 PLACES = ("stream", "data_dir", *READING, "base_model")
@@ -151,8 +148,8 @@ class Config(Section):
                 lines.pop(key, None)
         if isinstance(given.get("host"), str):  # so that `--set host.name_of_setting=...` finds a group
             given["host"] = {"name": given["host"]}
-        for key, value in flat(sets) if isinstance(sets, Mapping) else map(_parse_set, sets):
-            _place(given, key.split("."), value)
+        for key, value in flat(sets) if isinstance(sets, Mapping) else map(parsed, sets):
+            place(given, key.split("."), value)
             lines.pop(key, None)
         return cls.resolve(given, path=path, lines=lines)
 
@@ -228,34 +225,3 @@ def _unless_decided(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[s
 def _digest(content: Mapping[str, Any]) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _parse_set(text: str) -> tuple[str, Any]:
-    key, equals, raw = text.partition("=")
-    option = f"`--set {text if len(text) <= SHOWN else f'{text[:SHOWN]}...'}`"
-    parts = key.strip().split(".")
-    if not equals or not all(parts) or len(parts) > DEEPEST:
-        raise ConfigError(f"{option} is not key=value", remedy="Write e.g. --set base.epochs=50")
-    return key.strip(), read_value(raw, option)
-
-
-def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by dotted key, however they are nested."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
-
-
-def _place(given: dict[str, Any], keys: list[str], value: Any) -> None:
-    for depth, key in enumerate(keys[:-1]):
-        inner = given.get(key)
-        if inner is not None and not isinstance(inner, dict):
-            raise ConfigError(
-                f"{'.'.join(keys)} cannot be set: {'.'.join(keys[: depth + 1])} is a single value",
-                remedy=f"Set {'.'.join(keys[: depth + 1])} itself",
-            )
-        given[key] = dict(inner or {})
-        given = given[key]
-    given[keys[-1]] = value

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from meor.methods.registry import CAP_FACTOR, CAP_GROWTH
 from meor.stream.occurrence import ALL
 
 Positive = Annotated[int, Field(ge=1)]
@@ -142,8 +143,8 @@ VALIDATED: Final = "validated"
 class Cap(Section):
     """How long a newcomer's row may become: `factor` times what its degree suggests (methods with `cap`)."""
 
-    factor: Rate | Literal["validated"] = 1.2  # or chosen on validation facts, before the run begins
-    growth: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.15  # per update, three times at most
+    factor: Rate | Literal["validated"] = CAP_FACTOR  # or chosen on validation facts, before the run begins
+    growth: Annotated[float, Field(ge=1, allow_inf_nan=False)] = CAP_GROWTH  # per update, three times at most
     norm: Literal["at-most", "exactly"] = "at-most"
 
     def at(self, factor: float) -> Cap:

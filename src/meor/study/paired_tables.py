@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from meor.escape import file_name as safe_name
-from meor.methods import METHODS, NONE, is_penalized, method_label
-from meor.methods.registry import with_cap
-from meor.study.bounds import holm as holm_adjusted
-from meor.study.effects import MARGIN, PairedComparison, TooFewPairsError, compare, effect_name, levels
+from meor.methods import METHODS, NONE, method_label
+from meor.study.comparisons import adjusted, comparisons, head_method
+from meor.study.effects import MARGIN, PairedComparison, effect_name, levels
 from meor.study.host_choice import host_name
 from meor.study.notes import control_notes
 from meor.study.paper import is_stream, paper_table, paper_tables
@@ -35,25 +34,6 @@ WTL, ACTIVE_SHARE, PAIRS = Column("W/T/L", "count"), Column("active", "level"), 
 
 def texts(*titles: str) -> tuple[Column, ...]:
     return tuple(map(Column, titles))
-
-
-def head_method(methods: Collection[str]) -> str | None:
-    """Whom a study is about: MEOR, or else the first method with a penalty, or the first of all."""
-    found = [name for name in (METHOD, with_cap(METHOD), *METHODS) if name in methods and name != NONE]
-    return next((name for name in found if is_penalized(name)), found[0] if found else None)
-
-
-def comparisons(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> list[PairedComparison]:
-    """The study's method against every other one of the plan that shares at least two pairs with it."""
-    method = head_method(plan.methods_of(group))
-    found = []
-    for comparator in plan.methods_of(group):
-        if method is not None and comparator != method:
-            try:
-                found.append(compare(rows, group, rule, method, comparator))
-            except TooFewPairsError:
-                continue
-    return found
 
 
 def absolute_table(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> Table:
@@ -202,12 +182,6 @@ def _effects(each: PairedComparison, named: Sequence[str]) -> list[Value]:
 def _effect_columns(named: Sequence[str]) -> Iterator[Column]:
     for name in map(effect_name, named):
         yield from (Column(f"{name} mean", "effect"), Column(f"{name} LB", "bound"))
-
-
-def adjusted(comparisons: Sequence[PairedComparison], endpoint: str = "H_cur") -> list[float | None]:
-    """Holm-adjusted p-values of one endpoint over a family, in its order; None where it is undefined."""
-    found = iter(holm_adjusted([each[endpoint].p_value for each in comparisons if endpoint in each.effects]))
-    return [next(found) if endpoint in each.effects else None for each in comparisons]
 
 
 def _holm(family: Sequence[PairedComparison], wanted: bool) -> list[Line]:

@@ -12,6 +12,7 @@ from meor.methods import method_label
 from meor.methods.coefficient import ENOUGH, RECORDS
 from meor.stream.occurrence import sample_note
 from meor.study.coefficient import Choice, KeptBalance
+from meor.study.comparisons import adjusted, comparisons, others_against_host
 from meor.study.effects import PairedComparison
 from meor.study.field_table import field_table
 from meor.study.frontier_tables import frontier_table, question_table, verdict_table
@@ -22,8 +23,6 @@ from meor.study.paired_tables import (
     Line,
     ablation_table,
     absolute_table,
-    adjusted,
-    comparisons,
     effects_table,
     texts,
     transfer_table,
@@ -164,7 +163,10 @@ def write_effects(folder: Path, plan: Study, rows: Sequence[Row], *, holm: bool 
 
 
 def effects_lines(plan: Study, rows: Sequence[Row], *, holm: bool = False) -> list[tuple[object, ...]]:
-    """Values of `EFFECTS_COLUMNS`. A family of Holm's is one group and rule, its H_cur effects."""
+    """Values of `EFFECTS_COLUMNS`: the study's method against all others, then these against the host alone.
+
+    A family of Holm's is one group and rule, its H_cur effects, of the study's method.
+    """
     lines: list[tuple[object, ...]] = []
     for group in plan.groups:
         for rule in plan.coefficient_rule:
@@ -172,6 +174,8 @@ def effects_lines(plan: Study, rows: Sequence[Row], *, holm: bool = False) -> li
             p_values = adjusted(family) if holm else [None] * len(family)
             for each, holm_p in zip(family, p_values, strict=True):
                 lines += _effects_lines(each, holm_p)
+            for each in others_against_host(plan, rows, group, rule):
+                lines += _effects_lines(each, None)
     return lines
 
 
