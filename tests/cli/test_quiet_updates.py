@@ -67,10 +67,12 @@ def check_run(kinds: tuple[str, ...], out: str, err: str) -> None:
     assert err.index("no entity") < err.index("base: "), "said before anything is trained"
     assert ("which newcomers" in out) is (GROWS in kinds)
     assert ("†" in out) is (GROWS in kinds)
+    assert ("is undefined" in out) is (GROWS not in kinds), "a mean that is shown is not called undefined"
 
 
 def check_audit(kinds: tuple[str, ...], method: str, out: str, err: str) -> None:
     assert ("†" in out) is (GROWS in kinds)
+    assert ("is undefined" in out) is (GROWS not in kinds)
     assert ("No old answer lost rank" in out) is (GROWS not in kinds)
     assert ("to the bit" in err) is (method != "calibration")
     test = json.loads(Path(method, "endpoints.json").read_text())["test"]

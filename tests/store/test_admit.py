@@ -114,6 +114,12 @@ def test_a_forced_admission_says_so(store: Path, batch: Path, golden: Path) -> N
     assert Store(store).version().gate().budget == 0.2  # what the command line says is for one admission
 
 
+def test_a_fact_of_an_entity_with_itself_counts_once(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "loop.tsv").write_text("loop\tr0\tloop\nloop\tr1\te3\n")
+    (row,) = asked(store, tmp_path / "loop.tsv", budget=1.0).verdict["blame"]
+    assert (row["newcomer"], row["facts"]) == ("loop", 2)
+
+
 def test_blame_adds_up_and_the_worst_answers_are_explained_alike(store: Path, batch: Path) -> None:
     told = asked(store, batch).verdict
     assert sum(row["charge"] for row in told["blame"]) == pytest.approx(told["endpoints"]["D_MCI"])

@@ -17,6 +17,7 @@ from meor.calls.run import resources
 from meor.cli import new_verb
 from meor.cli.options import Columns, Memory, Quiet, Threads
 from meor.escape import LONGEST, shell, terminal
+from meor.report.words import plural
 from meor.run.session import use_threads
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import to_json
@@ -119,10 +120,9 @@ def _sentence(told: dict[str, Any], version: str | None) -> str:
 def _batch(told: dict[str, Any]) -> str:
     batch, parts = told["batch"], []
     facts = sum(batch["facts"].values())
-    parts.append(f"{facts:,} new facts, {batch['newcomers']:,} newcomers")
+    parts += [plural(facts, "new fact"), plural(batch["newcomers"], "newcomer")]
     if batch["new_relations"]:
-        count = len(batch["new_relations"])
-        parts.append(f"{count} new relation{'s' * (count > 1)}")
+        parts.append(plural(len(batch["new_relations"]), "new relation"))
     for key, words in (
         ("repeated", "repeated"),
         ("already_known", "known already"),
@@ -134,9 +134,8 @@ def _batch(told: dict[str, Any]) -> str:
     text = ", ".join(parts) + "."
     missed = told["learned"]["facts_not_learned"]
     if missed:
-        text += (
-            f" {missed:,} facts between known entities are recorded, not learned: the host freezes old rows."
-        )
+        told_of = f"{plural(missed, 'fact')} between known entities {'is' if missed == 1 else 'are'} recorded"
+        text += f" {told_of}, not learned: the host freezes old rows."
     return text
 
 
@@ -161,7 +160,7 @@ def _rules(told: dict[str, Any]) -> Table:
 
 
 def _worst(rows: list[dict[str, Any]]) -> Table:
-    table = _table("Answers that lost most", "question", "answer")
+    table = _table("Answers that lost most", "query", "answer")
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("newcomers now ahead", overflow="fold")
     for row in rows[:SHOWN]:

@@ -107,7 +107,7 @@ def _remarks(console: Console, part: SplitAudit) -> None:
         )
     for name in COLUMNS:
         found = part.endpoints[name]
-        if isinstance(found, Undefined):
+        if isinstance(found, Undefined) and not found.cells:
             console.print(Text(found.reason))
     if marked := note((name, overall(part.endpoints[name].to_json())) for name in COLUMNS):
         console.print(Text(marked))

@@ -51,12 +51,12 @@ def _show(told: dict[str, Any]) -> None:
         highlight=False,
     )
     table = Table(box=SIMPLE_HEAD)
-    for name in ("question", "answer"):
+    for name in ("query", "answer"):
         table.add_column(name, overflow="fold")
     table.add_column("rank", justify="right", no_wrap=True)
     for row in told["changed"][:SHOWN]:
-        question = " | ".join(terminal(row[part], LONGEST) for part in ("head", "relation", "tail"))
+        query = " | ".join(terminal(row[part], LONGEST) for part in ("head", "relation", "tail"))
         ranks = f"{row['before']} → {row['after']}"
-        table.add_row(Text(question), Text(terminal(row["answer"], LONGEST)), ranks)
+        table.add_row(Text(query), Text(terminal(row["answer"], LONGEST)), ranks)
     if told["changed"]:
         console.print(table)

@@ -53,8 +53,8 @@ def command(
 
 def _show(told: dict[str, Any]) -> None:
     console = Console()
-    question = ", ".join(_shown(told[part]) for part in ("head", "relation", "tail"))
-    line = f"({question}), answer {_shown(told['answer'])}: "
+    query = ", ".join(_shown(told[part]) for part in ("head", "relation", "tail"))
+    line = f"({query}), answer {_shown(told['answer'])}: "
     if told["rank_old"] is None:
         line += f"rank {told['rank_current']}; it was admitted at update {told['admitted_at']}."
     else:

@@ -162,11 +162,11 @@ def endpoint_table(title: str, found: dict[str, Any]) -> Table:
 
 
 def legend(found: dict[str, Any]) -> Text:
-    """What each row is about, why one is undefined, and what is marked."""
+    """What each row is about, why one has no value at all, and what is marked."""
     lines = []
     for name, meaning in MEANING.items():
         if name in found:
-            reason = found[name].get("reason")
+            reason = found[name].get("reason") if overall(found[name]).value is None else None
             lines.append(f"{name:6}{meaning}" + (f" ({reason})" if reason else ""))
     marked = note((name, overall(found[name])) for name in MEANING if name in found)
     return Text("\n".join([*lines, *([marked] if marked else [])]))

@@ -76,7 +76,8 @@ def blame(found: Judged, stream: Stream) -> list[dict[str, Any]]:
     newcomers = stream.newcomers(len(stream.snapshots) - 1)
     displaced, charge = charges(found, len(newcomers))
     train = stream.snapshots[-1].train
-    facts = np.bincount(train[:, [0, 2]].ravel(), minlength=stream.entity_counts[-1])
+    ends = np.concatenate([train[:, 0], train[train[:, 0] != train[:, 2], 2]])  # a loop is one fact
+    facts = np.bincount(ends, minlength=stream.entity_counts[-1])
     order = np.lexsort((-displaced, -charge))[:BLAMED]
     return [
         {
