@@ -38,7 +38,9 @@ def page(asking: Asking, path: str, status: int = 200, **params: str) -> str:
 
 
 def test_search_query_explain_history(grown: Asking) -> None:
-    assert "8 entities came" in page(grown, "/")
+    start = page(grown, "/")
+    assert "8 entities came" in start
+    assert start.count('href="/entity?') == 8  # whoever knows no label yet can begin with the newest
     assert "e31" in page(grown, "/", q="E31")
     assert "None." in page(grown, "/", q="zzz")
     entity = page(grown, "/entity", label=HOSTILE)

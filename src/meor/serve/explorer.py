@@ -25,7 +25,7 @@ from meor.store.layout import VERDICT
 from meor.store.version import Version
 
 Text = Annotated[str, Query(max_length=LONGEST_LABEL)]
-SHOWN_FACTS, SHOWN_ANSWERS = 60, 15
+SHOWN_FACTS, SHOWN_ANSWERS, SHOWN_NEWCOMERS = 60, 15, 30
 FILES = {"style.css": "text/css", "explorer.js": "text/javascript"}
 
 
@@ -89,7 +89,8 @@ class Explorer:
         def make(answers: Answers) -> tuple[str, dict[str, Any]]:
             found = search(answers, q, 50) if q.strip() else []
             sizes = answers.n_current, len(answers.stream.relations), answers.n_current - answers.n_old
-            return "start.html", {"q": q, "found": found, "sizes": sizes}
+            newest = answers.stream.entities.labels[answers.n_old : answers.n_current][:SHOWN_NEWCOMERS]
+            return "start.html", {"q": q, "found": found, "sizes": sizes, "newest": newest}
 
         return self._shown(make)
 
