@@ -20,7 +20,7 @@ from meor.stream.files import write_stream
 NEEDED = ("fastapi", "uvicorn", "prometheus_client", "httpx")
 MISSING = [name for name in NEEDED if find_spec(name) is None]
 # test_extra.py says what is missing; the others could not even be imported.
-USING = ("api", "explorer", "browser", "schema", "swap")
+USING = ("api", "command", "explorer", "browser", "schema", "swap")
 collect_ignore = [f"test_{name}.py" for name in USING] if MISSING else []
 TOKEN = "a token of the test"
 

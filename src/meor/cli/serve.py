@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,7 @@ import typer
 
 from meor.cli import new_verb
 from meor.errors import ConfigError
+from meor.escape import terminal
 from meor.heap import parse_bytes
 
 app = new_verb()
@@ -47,15 +50,30 @@ def command(
     loopback = host in {"127.0.0.1", "localhost", "::1"}
     hosts = frozenset(each.lower() for each in name) if name else LOOPBACK if loopback else None
     served = make_app(store, token=_token(token_file), hosts=hosts, largest=parse_bytes(max_request))
-    uvicorn.run(
+    listening = _listen(host, port)
+    host, port = listening.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    print(f"{terminal(store)}: answers at {address} until Ctrl-C", file=sys.stderr, flush=True)
+    settings = uvicorn.Config(
         served,  # type: ignore[arg-type]
-        host=host,
-        port=port,
         log_level="warning",
         limit_concurrency=256,
         timeout_keep_alive=15,
         server_header=False,
     )
+    uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bound here and not by uvicorn, so that a port in use is an error of one sentence."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}, port {port} ({error.strerror})",
+            remedy="Choose another --port or --host",
+        ) from None
 
 
 def _token(path: Path | None) -> str | None:
