@@ -1,4 +1,4 @@
-"""Where compiled code goes when neither the package nor the user's cache can be written."""
+"""Where compiled code goes when nothing beside it can be written, and threads that end with the process."""
 
 from __future__ import annotations
 
@@ -128,3 +128,24 @@ def test_compiling_is_said_once_and_loading_is_not() -> None:
     assert said == []
     assert (twice(2), twice(2.0)) == (4, 4.0)
     assert said == ["compiling"]
+
+
+def test_ctrl_c_while_a_thread_starts_does_not_keep_the_process_from_ending() -> None:
+    code = """
+import os, threading
+from meor.compiled import set_threads, share
+
+start = threading.Thread.start
+def interrupted(thread):
+    start(thread)
+    raise KeyboardInterrupt
+
+os.cpu_count = lambda: 2
+threading.Thread.start = interrupted
+set_threads(2)
+share(lambda begin, end: None, 100)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "KeyboardInterrupt" in done.stderr

@@ -180,14 +180,21 @@ def set_threads(count: int) -> None:
 
 def share(work: Callable[..., Any], count: int, *arguments: Any) -> None:
     """Call `work(begin, end, *arguments)` until all `count` items are done, on as many threads as are set."""
+    global _pool  # noqa: PLW0603
     if _threads == 1 or count < 2:
         work(0, count, *arguments)
         return
     size = max(1, -(-count // (BLOCKS_PER_THREAD * _threads)))
     blocks = iter(range(0, count, size))  # taking the next one is atomic
-    others = [
-        _threads_pool().submit(_work_off, work, blocks, size, count, arguments) for _ in range(_threads - 1)
-    ]
+    pool = _threads_pool()
+    try:
+        others = [pool.submit(_work_off, work, blocks, size, count, arguments) for _ in range(_threads - 1)]
+    except BaseException:
+        # Ctrl-C while a thread starts: the pool does not know that thread yet, and Python would wait for it
+        # at its end without telling it to stop.
+        pool.shutdown(wait=False)
+        _pool = None
+        raise
     _work_off(work, blocks, size, count, arguments)
     for other in others:
         other.result()

@@ -17,7 +17,7 @@ from tests.pykeen_models import CASES, FOLDERS, SAVED
 from tests.tiny_run import tiny_stream
 
 import meor
-from meor.backbone.base import GAMMA
+from meor.backbone.base import GAMMA, Model
 from meor.errors import ModelError
 from meor.typing import SIDES, Side
 
@@ -35,6 +35,18 @@ def test_scores_are_those_that_pykeen_gave(name: str, inverse: bool) -> None:
         theirs = torch.tensor(expected[side.label], dtype=torch.float64)
         constant = GAMMA if name in HAS_CONSTANT else 0.0
         torch.testing.assert_close(found - constant, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "inverse"), CASES)
+def test_ranks_follow_from_those_scores(name: str, inverse: bool) -> None:
+    stream = tiny_stream()
+    model = meor.read_pykeen(SAVED / FOLDERS[name, inverse]).on(stream, 2)
+    asked = Model.of_function(model.score, model.n_entities, model.n_relations)
+    for ours, theirs in zip(
+        meor.rank_update(stream, model, 2), meor.rank_update(stream, asked, 2), strict=True
+    ):
+        assert np.array_equal(ours.old, theirs.old)
+        assert np.array_equal(ours.cur, theirs.cur)
 
 
 def test_inverse_relations_answer_head_queries_alone() -> None:

@@ -176,16 +176,19 @@ class Model:
 
     def query(self, anchor: Ids, relation: Ids, side: Side | str) -> Tensor:
         """[Q, W] query rows."""
-        rows = self.entity[_index(anchor)], self.relation[_index(relation)]
-        return self.backbone.query(*rows, Side.of(side))
+        return self.backbone.query(*self._asked(anchor, relation, side))
 
     def query_array(self, anchor: Ids, relation: Ids, side: Side | str) -> Floats:
         """Query rows as a contiguous numpy array on the host, for the counting kernels."""
-        rows = self.entity[_index(anchor)], self.relation[_index(relation)]
+        anchor_QW, relation_QW, missing = self._asked(anchor, relation, side)
         if not self.backbone.compares_stored_rows:  # candidates are then made in float64, so queries are too
-            rows = rows[0].double(), rows[1].double()
+            anchor_QW, relation_QW = anchor_QW.double(), relation_QW.double()
         with torch.no_grad():
-            return np.ascontiguousarray(self.backbone.query(*rows, Side.of(side)).cpu().numpy())
+            return np.ascontiguousarray(self.backbone.query(anchor_QW, relation_QW, missing).cpu().numpy())
+
+    def _asked(self, anchor: Ids, relation: Ids, side: Side | str) -> tuple[Tensor, Tensor, Side]:
+        """Anchor rows, relation rows and the missing side of queries: every query is formed from these."""
+        return self.entity[_index(anchor)], self.relation[_index(relation)], Side.of(side)
 
     def score_facts(self, fact: Facts) -> Tensor:
         """[F] scores of whole facts."""

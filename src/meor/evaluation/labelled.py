@@ -28,9 +28,9 @@ class Reciprocal(Model):
     def n_relations(self) -> int:
         return self.relation.shape[0] // 2
 
-    def query(self, anchor: Ids, relation: Ids, side: Side | str) -> Tensor:
+    def _asked(self, anchor: Ids, relation: Ids, side: Side | str) -> tuple[Tensor, Tensor, Side]:
         inverse = self.n_relations if Side.of(side) is Side.HEAD else 0
-        return Model.query(self, anchor, relation + inverse, Side.TAIL)
+        return Model._asked(self, anchor, relation + inverse, Side.TAIL)
 
 
 @dataclass(frozen=True, slots=True)
