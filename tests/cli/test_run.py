@@ -28,7 +28,8 @@ def call(*arguments: str) -> tuple[int, str, str]:
 def test_run_prints_endpoints_on_stdout_and_progress_on_stderr(ring: Path, tmp_path: Path) -> None:
     code, out, err = call("run", "--stream", "ring", *SETS, "--threads", "1")
     assert code == 0, err
-    run = Path("runs/ring-complex-none-s0")
+    run = Path("runs/ring-complex-cap-s0")
+    assert "method cap: scales a newcomer's row back" in err, "what a run without a method uses"
     for name in ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN", str(run)):
         assert name in out
     assert "base: trained" in err

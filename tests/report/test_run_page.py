@@ -14,6 +14,7 @@ from tests.report.conftest import SMALL, relist, told
 
 from meor.errors import InputError
 from meor.evaluation.culprits import with_newcomers
+from meor.methods import METHODS
 from meor.methods.penalty import penalty_records
 from meor.report.displaced import read_displacement
 from meor.report.drawn import example_of
@@ -54,7 +55,7 @@ def test_the_lead_says_what_was_lost_when_and_to_whom(run_folder: Path) -> None:
     costliest = found.displacement.culprits[0].newcomer
     assert found.entity(costliest.id) in lead["To whom"]
     assert f"before {costliest.displaced:,} old answers" in lead["To whom"]
-    assert "host alone" in lead["What controls them"]
+    assert METHODS[view.config.method].sentence.rstrip(".") in lead["What controls them"]
 
 
 def test_the_named_newcomers_stand_before_the_answer_and_the_example_is_a_real_query(

@@ -41,6 +41,9 @@ def test_the_paper_preset_is_the_paper_to_the_letter() -> None:
     assert (penalty.mad_weight, penalty.epsilon, penalty.signature) == (0.1, 1e-8, "all")
 
 
+KEY = "the key"
+
+
 @pytest.mark.parametrize("given", ["flag", "set", "file"])
 def test_the_former_name_of_the_host_alone_is_read_as_none(given: str, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
@@ -241,8 +244,8 @@ LAUGHS = (
         ("!!python/object/apply:os.getcwd []", "cannot be read"),
         ("9" * 5000, "cannot be read"),
         (":".join(["59"] * 20_000), "cannot be read"),
-        ("[" + "1," * 30_000 + "]", ""),
-        ("x" * 60_000, ""),
+        ("[" + "1," * 30_000 + "]", KEY),
+        ("x" * 60_000, KEY),
     ],
     ids=[
         "laughs",
@@ -263,7 +266,8 @@ LAUGHS = (
 def test_set_refuses_what_files_refuse_at_once_and_in_a_short_sentence(
     key: str, value: str, expected: str
 ) -> None:
-    with pytest.raises(ConfigError, match=re.escape(expected)) as caught:
+    said = key.partition(".")[0] if expected == KEY else re.escape(expected)
+    with pytest.raises(ConfigError, match=said) as caught:
         Config.gather(sets=[f"{key}={value}"])
     assert len(str(caught.value)) < 1000
 

@@ -122,9 +122,8 @@ def run(
     target = _path(out) or default_out(chosen)
     used = resources(threads, memory, _path(cache), checkpoint_seconds)
     with byte_budget(used.memory), watcher(on_stderr(), quiet=quiet) as shown:
-        if method is None:
-            shown.say(f"method {chosen.method}: {METHODS[chosen.method].sentence}")
-        start(chosen, target, stream=given, resources=used, watcher=shown, force=force)
+        said = f"method {chosen.method}: {METHODS[chosen.method].sentence}" if method is None else ""
+        start(chosen, target, stream=given, resources=used, watcher=shown, force=force, greeting=said)
     return Run.of(RunView.open(target), given)
 
 

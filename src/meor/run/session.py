@@ -48,10 +48,12 @@ def start(
     watcher: Watcher | None = None,
     force: bool = False,
     disk: Disk | None = None,
+    greeting: str = "",
 ) -> dict[str, Any]:
     """Run to the end in a new folder; the content of endpoints.json.
 
-    `stream` spares reading it again; `meor resume` will look for `config.stream`.
+    `stream` spares reading it again; `meor resume` will look for `config.stream`. `greeting` is said when the
+    folder is there.
     """
     resources, watcher = resources or Resources(), watcher or Watcher()
     if stream is None:
@@ -69,6 +71,8 @@ def start(
             folder.log("started", config_hash=config_hash, stream=stream.name, threads=resources.threads)
             if chosen:
                 folder.log("cap", **chosen)
+            if greeting:
+                watcher.say(greeting)
             for remark in filter(None, (*remarks(stream, host_of(config)), told)):
                 watcher.say(remark)
                 folder.log("warning", text=remark)
