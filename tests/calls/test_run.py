@@ -96,6 +96,11 @@ def test_it_is_shown_in_one_line_and_as_a_table(made: Run) -> None:
     assert repr(meor.open_run("made")) == text
 
 
+def test_an_update_that_a_complete_run_does_not_have_is_not_awaited(made: Run) -> None:
+    with pytest.raises(RunError, match=r"is complete, and update-9/ranks\.parquet is not in it"):
+        made.ranks(9)
+
+
 def test_ranks_have_labels_in_a_frame(made: Run) -> None:
     pandas = pytest.importorskip("pandas")
     frame = made.ranks(2).to_frame()

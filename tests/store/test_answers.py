@@ -45,6 +45,10 @@ def test_the_best_answers_are_those_of_all_scores(
                 assert answer.admitted_at == stream.entities.admitted_at[e]
 
 
+def test_its_repr_names_the_version(model: Answers) -> None:
+    assert repr(model) == f"Answers of {model.name}: {model.n_current} entities"
+
+
 def test_many_queries_get_the_answers_of_each_alone(model: Answers) -> None:
     asked = [Query.of(f"e{e}", "r1") for e in range(9)] + [Query.of("?", "r2", f"e{e}") for e in range(9)]
     asked = asked[::2] + asked[1::2]

@@ -144,8 +144,11 @@ class RunView:
                     yield event
 
     def _require(self, name: str) -> None:
-        if not self.has(name):
-            raise RunError(f"{self.path} has no {name} yet. Go on with `meor resume {self.path}`.")
+        if self.has(name):
+            return
+        if self.has(ENDPOINTS):
+            raise RunError(f"{self.path} is complete, and {name} is not in it. Name an update that it has.")
+        raise RunError(f"{self.path} has no {name} yet. Go on with `meor resume {self.path}`.")
 
 
 def model_from(data: bytes, path: Path, backbone: str) -> Model:

@@ -80,6 +80,9 @@ class Answers:
         self.known = EvaluationFilter.through(stream, len(stream.snapshots) - 1)
         self._constant = GAMMA if model.backbone.geometry is Geometry.L1 else 0.0
 
+    def __repr__(self) -> str:
+        return f"Answers of {self.name or 'a model'}: {self.n_current:,} entities"
+
     @classmethod
     def of(cls, version: Version) -> Answers:
         return cls(version.stream(), version.model(), version.name)
