@@ -37,17 +37,16 @@ def against_evaluation(stream: Stream, run: Path | None = None, repeats: int = 3
     """
     models = _models(stream, run)
     scales, asking = spread(), Asking(Split.VALID, filter_splits=FILTER)
+    rules = Rules(filter_splits=FILTER)
 
     def evaluation() -> None:
         ranks: list[Ranks] = []
         last: tuple[Ranks, ...] = ()
         for update, model in models.items():
             last = (
-                rank_update_incrementally(
-                    stream, model, update, last, split=Split.VALID, filter_splits=FILTER
-                )
+                rank_update_incrementally(stream, model, update, last, split=Split.VALID, rules=rules)
                 if last
-                else rank_update(stream, model, update, split=Split.VALID, rules=Rules(filter_splits=FILTER))
+                else rank_update(stream, model, update, split=Split.VALID, rules=rules)
             )
             ranks += last
         endpoints(ranks, metrics=(MRR,))
