@@ -149,6 +149,25 @@ def test_sigint_at_any_moment_of_a_real_run(ring: Path, tmp_path: Path) -> None:
     assert results(tmp_path / "run") == results(tmp_path / "whole")
 
 
+def test_a_thread_that_never_ends_does_not_keep_an_interrupted_command() -> None:
+    code = """
+import sys, threading
+from meor import cli
+
+def interrupted(verb):
+    raise KeyboardInterrupt
+
+threading.Thread(target=threading.Event().wait).start()
+cli.PATIENCE, cli.load, sys.argv = 0.2, interrupted, ["meor", "run"]
+cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 130
+    assert done.stderr == "meor: interrupted\n"
+
+
 def _stopped(command: list[str], folder: Path, after: float) -> tuple[int, str]:
     """Exit code and stderr of a process that gets SIGINT so long after it holds the run's lock."""
     process = subprocess.Popen(
