@@ -22,6 +22,11 @@ from meor.study import cell
 from meor.study.cells import alone_cells
 from meor.training import host
 
+# Whatever a shell starts in the background ignores SIGINT, and so would its children.
+MEOR = """import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from meor.cli import main
+main()"""
 SETS = [part for text in SETTINGS for part in ("--set", text)]
 
 
@@ -122,7 +127,7 @@ def test_a_kernel_that_was_interrupted_is_no_failure_of_a_study_cell(tmp_path: P
 def test_sigint_at_any_moment_of_a_real_run(ring: Path, tmp_path: Path) -> None:
     """A process of its own, stopped again and again, and then brought to the bytes of a whole run."""
     start(tiny_config(stream=ring), tmp_path / "whole", resources=each_step(tmp_path / "other"))
-    meor = [sys.executable, "-c", "from meor.cli import main; main()"]
+    meor = [sys.executable, "-c", MEOR]
     begin = [*meor, "run", "--stream", "ring", "--out", "run", "--checkpoint-seconds", "0", *SETS]
     go_on = [*meor, "resume", "run", "--checkpoint-seconds", "0"]
     moment = random.Random(5)
@@ -142,6 +147,25 @@ def test_sigint_at_any_moment_of_a_real_run(ring: Path, tmp_path: Path) -> None:
         go_on if is_run(tmp_path / "run") else begin, cwd=tmp_path, check=True, capture_output=True
     )
     assert results(tmp_path / "run") == results(tmp_path / "whole")
+
+
+def test_a_thread_that_never_ends_does_not_keep_an_interrupted_command() -> None:
+    code = """
+import sys, threading
+from meor import cli
+
+def interrupted(verb):
+    raise KeyboardInterrupt
+
+threading.Thread(target=threading.Event().wait).start()
+cli.PATIENCE, cli.load, sys.argv = 0.2, interrupted, ["meor", "run"]
+cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 130
+    assert done.stderr == "meor: interrupted\n"
 
 
 def _stopped(command: list[str], folder: Path, after: float) -> tuple[int, str]:

@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 
 import httpx
+from tests.cli.test_interrupt import MEOR
 from typer.testing import CliRunner
 
 from meor.cli import app
 
 
 def test_it_says_where_it_answers_and_ends_with_ctrl_c(store: Path) -> None:
-    code = "from meor.cli import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", code, "serve", str(store), "--port", "0"], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", MEOR, "serve", str(store), "--port", "0"], stderr=subprocess.PIPE, text=True
     ) as server:
         assert server.stderr is not None
         said = server.stderr.readline()

@@ -22,7 +22,9 @@ import atexit
 import errno
 import gc
 import importlib
+import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -55,6 +57,8 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 
 EXPLAINED, INTERRUPTED = 2, 130
+PATIENCE = 10.0
+"""Seconds that an interrupted command waits for its threads."""
 
 # Errors of the machine and not of this program: they get a sentence, not a traceback.
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
@@ -169,4 +173,20 @@ def main() -> None:
         app(prog_name="meor")
     except KeyboardInterrupt:  # before a verb was called, or after it had ended
         _say("interrupted")
+        _end_soon()
         sys.exit(INTERRUPTED)
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            _end_soon()
+        raise
+
+
+def _end_soon() -> None:
+    """Python waits for every thread, and one may wait for good: Ctrl-C inside an import leaves it locked.
+
+    Files are whole by now, so there is nothing to wait for.
+    """
+    sys.stdout.flush()
+    end = threading.Timer(PATIENCE, os._exit, [INTERRUPTED])
+    end.daemon = True
+    end.start()
