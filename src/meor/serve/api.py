@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from meor.errors import MeorError
@@ -85,7 +86,7 @@ def reading(served: Served, jobs: Jobs) -> APIRouter:
     api = APIRouter(prefix="/v1", responses=PROBLEMS)
 
     @api.get("/predict", response_model=AnswersOut)
-    def predict(
+    async def predict(
         head: Text,
         relation: Text,
         tail: Text = "?",
@@ -96,7 +97,8 @@ def reading(served: Served, jobs: Jobs) -> APIRouter:
     ) -> Response:
         """The best answers of one query; `?` is the end that is asked for."""
         query = Asked.of(head, relation, tail)
-        answers = served.version(version)
+        # A query of the loaded version takes less time than handing it to a thread; loading another does not.
+        answers = served.current() if version is None else await run_in_threadpool(served.version, version)
         found = answers.top_each([query], k, universe=universe, known=known)[0]
         return as_json(predicted(answers.name, query, found))
 
