@@ -57,8 +57,9 @@ for line in csv.DictReader((study / "effects.csv").open(encoding="utf-8")):
 for path in (study / "tables").glob("*-*.csv"):
     kind, key = path.stem.split("-", 1)
     for line in csv.DictReader(path.open(encoding="utf-8")):
-        if kind in ("absolute", "effects", "ablation") and line["source"] == "ours":
-            label = line["Method" if kind == "absolute" else "Comparator"]
+        label = line.get("Method" if kind == "absolute" else "Comparator", "")
+        has_runs = line["source"] == "ours" and not label.startswith("Popularity")
+        if kind in ("absolute", "effects", "ablation") and has_runs:
             label = label.replace(" + ", "+").lower().split()[-1]
             method = by[key, "none" if label == "alone" else label]
             for name, text in line.items():
