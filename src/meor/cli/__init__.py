@@ -23,10 +23,11 @@ import errno
 import gc
 import importlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
@@ -168,7 +169,7 @@ def _root(
 
 
 def main() -> None:
-    atexit.register(gc.freeze)  # the last collection would look at all that was imported, and free none of it
+    atexit.register(_leave)
     try:
         app(prog_name="meor")
     except KeyboardInterrupt:  # before a verb was called, or after it had ended
@@ -179,6 +180,12 @@ def main() -> None:
         if ended.code == INTERRUPTED:
             _end_soon()
         raise
+
+
+def _leave() -> None:
+    gc.freeze()  # the last collection would look at all that was imported, and free none of it
+    with suppress(ValueError):  # only the main thread may
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: Ctrl-C now would look like a failure
 
 
 def _end_soon() -> None:

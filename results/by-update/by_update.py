@@ -1,6 +1,6 @@
 """Endpoints of the study `control` update by update, mean over pairs.
 
-    python results/control/by_update.py RUNS            (RUNS is the folder of its runs)
+    python results/by-update/by_update.py RUNS            (RUNS is the folder of its runs)
 
 The last update stands apart: its newcomers never become old answers, so what it gives them costs nothing yet.
 """
@@ -41,7 +41,7 @@ def main() -> None:
         lines.append(
             f"| {stream} | {method} | {len(found)} | {' | '.join(f'{mean:.4f}' for mean in means)} |"
         )
-    (Path(__file__).parent / "by-update.md").write_text("\n".join(lines) + "\n")
+    (Path(__file__).parent / "control.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 
