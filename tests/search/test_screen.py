@@ -80,7 +80,7 @@ def test_counts_are_those_of_the_float64_scores(geometry: Geometry, scale: float
     eligible = competitors(asked, 300)
     for begin, end in ((0, 300), (0, 97), (97, 300), (0, 0), (64, 65)):
         tally, _ = count_range(
-            Candidates.prepare(geometry, row), asked.prepared(geometry, threshold), begin, end
+            Candidates.prepare(geometry, row, counted=True), asked.prepared(geometry, threshold), begin, end
         )
         inside = eligible.copy()
         inside[:, :begin] = inside[:, end:] = False

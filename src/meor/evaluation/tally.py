@@ -174,7 +174,7 @@ def _prepared(
         end = min(begin + size, n_cur)
         if any(low < end and high > begin for low, high in ranges):
             rows = wide_rows(model, slice(begin, end))
-            yield begin, Candidates.prepare(model.backbone.scoring, rows, screen=screen)
+            yield begin, Candidates.prepare(model.backbone.scoring, rows, screen=screen, counted=True)
 
 
 def _require_finite_rows(model: Model, n_cur: int, asked: Occurrences) -> None:

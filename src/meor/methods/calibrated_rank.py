@@ -55,7 +55,9 @@ class Universe:
             raise NonFiniteError(
                 "An entity row is not finite, so nothing can be ranked. Look at the weights."
             )
-        return cls(model, (0, *entity_counts), Candidates.prepare(model.backbone.scoring, rows), known)
+        return cls(
+            model, (0, *entity_counts), Candidates.prepare(model.backbone.scoring, rows, counted=True), known
+        )
 
     @property
     def n_cohorts(self) -> int:

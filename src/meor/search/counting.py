@@ -1,7 +1,8 @@
 """How many candidates stand above, or tie with, each answer: the inner loop of every rank.
 
-Queries and candidates are screened in float32; pairs that float32 cannot decide are scored again by
-`exact.exact`. For a backbone without a geometry all scores are computed (`_count_tiles`).
+Queries and candidates are screened, inner products in float32 and L1 distances in bytes; pairs that this
+cannot decide are scored again by `exact.exact`. For a backbone without a geometry all scores are computed
+(`_count_tiles`).
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -14,15 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meor.backbone.base import Backbone, Geometry
-from meor.compiled import fast_kernel, kernel, kernel_part, share
+from meor.compiled import kernel, kernel_part, share
+from meor.search.byte_rows import LANES, ByteRows, sums_of_bytes
 from meor.search.dot_tiles import DotTiles, leave_out
 from meor.search.exact import Array, exact, first_from, is_known, tiles
 from meor.search.queries import Queries
-from meor.search.screen import LANES, Candidates, band
+from meor.search.screen import Candidates, band
 from meor.typing import Ids
 
 GREATER, TIED_BEFORE, TIED_AFTER = 0, 1, 2
 GROUP = 16  # queries that walk the blocks of an L1 universe together: a block stays in cache meanwhile
+NEVER = 2**40  # steps away, which no candidate is
 
 
 class Universe(NamedTuple):
@@ -34,9 +37,9 @@ class Universe(NamedTuple):
 
 
 class Band(NamedTuple):
-    """Screened scores below `low` or above `high` are decided."""
+    """Screened scores below `low` or above `high` are decided; in the same way distances in steps."""
 
-    low: Array  # [Q] float32
+    low: Array  # [Q] float32, or integers
     high: Array
 
 
@@ -59,12 +62,11 @@ def count_range(
         healthy = np.ones(len(queries), np.bool_)
         share(_count_unscreened, len(queries), is_dot, queries.asked, universe, tally, healthy)
         return tally, healthy
-    bounds = Band(*band(candidates, queries.size, queries.threshold, begin, end))
-    if is_dot:
-        _count_dot(candidates, queries, universe, bounds, tally)
+    if isinstance(candidates.screened, ByteRows):
+        _count_bytes(candidates, candidates.screened, queries, universe, tally)
     else:
-        groups, narrow = -(-len(queries) // GROUP), (candidates.screened, queries.screened)
-        share(_count_l1, groups, *narrow, queries.asked, universe, bounds, tally)
+        bounds = Band(*band(candidates, queries.size, queries.threshold, begin, end))
+        _count_dot(candidates, queries, universe, bounds, tally)
     return tally, None
 
 
@@ -86,6 +88,20 @@ def _count_dot(
     for query, first, tile in walk:
         found = universe.row, bounds, walk.cursor, tally
         share(_count_dot_tile, len(tile), query, first, tile, queries.asked, *found)
+
+
+def _count_bytes(
+    candidates: Candidates, rows: ByteRows, queries: Queries, universe: Universe, tally: Ids
+) -> None:
+    words, error = rows.words_of(queries.row, queries.place)
+    # A hair more, because errors, distances and exact scores are rounded themselves.
+    largest, needed = candidates.size[universe.begin : universe.end].max(), -queries.threshold
+    slack = (error + rows.error) * (1 + 1e-6) + 1e-12 * (queries.size + largest + np.abs(needed))
+    low, high = (needed - slack) / rows.grid.step, (needed + slack) / rows.grid.step
+    limit = float(NEVER - 1)
+    bounds = Band(*(np.clip(edge, -1, limit).astype(np.int64) for edge in (np.floor(low), np.ceil(high))))
+    groups = -(-len(queries) // GROUP)
+    share(_count_l1, groups, rows.byte, words, queries.asked, universe, bounds, tally)
 
 
 @kernel_part
@@ -158,74 +174,43 @@ def _count_dot_tile(begin, end, query, first, tile, asked, row, bounds, cursor, 
             _tally_lanes(some, low, high, first + lane, own, row, threshold, answer, tally[q])
 
 
-@fast_kernel
-def _measure_block(query, block, limit, distance):
-    """Float32 L1 distances of LANES candidates; False as soon as all of them are beyond `limit`."""
-    width = query.shape[0]
-    distance[:] = 0
-    i = 0
-    while i + 8 <= width:
-        q0, q1, q2, q3 = query[i], query[i + 1], query[i + 2], query[i + 3]
-        q4, q5, q6, q7 = query[i + 4], query[i + 5], query[i + 6], query[i + 7]
-        for lane in range(LANES):
-            distance[lane] += (
-                (abs(q0 - block[i, lane]) + abs(q1 - block[i + 1, lane]))
-                + (abs(q2 - block[i + 2, lane]) + abs(q3 - block[i + 3, lane]))
-            ) + (
-                (abs(q4 - block[i + 4, lane]) + abs(q5 - block[i + 5, lane]))
-                + (abs(q6 - block[i + 6, lane]) + abs(q7 - block[i + 7, lane]))
-            )
-        i += 8
-        # Distances only grow with the coordinates: a block may be given up before its end.
-        if i >= width // 2 and i % 24 == 0:
-            within = np.int32(0)
-            for lane in range(LANES):
-                within += np.int32(distance[lane] <= limit)
-            if within == 0:
-                return False
-    for j in range(i, width):
-        for lane in range(LANES):
-            distance[lane] += abs(query[j] - block[j, lane])
-    return True
-
-
 @kernel_part
-def _tally_block(distance, first, q, asked, universe, bounds, known_at, tally):
+def _tally_block(total, first, q, asked, universe, bounds, known_at, tally):
     """Tally one measured block of candidates first..first+LANES-1."""
     # Lanes of another range, the answer and what is known do not count.
     answer = asked.answer[q]
-    distance[: max(0, universe.begin - first)] = np.inf
-    distance[min(LANES, universe.end - first) :] = np.inf
+    total[: max(0, universe.begin - first)] = NEVER
+    total[min(LANES, universe.end - first) :] = NEVER
     if first <= answer < first + LANES:
-        distance[answer - first] = np.inf
+        total[answer - first] = NEVER
     while known_at < asked.known_end[q] and asked.known_id[known_at] < first + LANES:
-        distance[asked.known_id[known_at] - first] = np.inf
+        total[asked.known_id[known_at] - first] = NEVER
         known_at += 1
     low, high = bounds.low[q], bounds.high[q]
     nearer = possible = np.int32(0)
     for lane in range(LANES):
-        nearer += np.int32(distance[lane] < low)
-        possible += np.int32(distance[lane] <= high)
+        nearer += np.int32(total[lane] < low)
+        possible += np.int32(total[lane] <= high)
     tally[GREATER] += nearer
     if possible == nearer:
         return
     query, threshold = asked.row[asked.place[q]], asked.threshold[q]
     for lane in range(LANES):
-        if low <= distance[lane] <= high:
+        if low <= total[lane] <= high:
             _judge(False, query, universe.row[first + lane], threshold, answer, first + lane, tally)
 
 
 @kernel
-def _count_l1(begin, end, blocks, narrow, asked, universe, bounds, tally):
+def _count_l1(begin, end, blocks, words, asked, universe, bounds, tally):
     """Tally a universe for groups begin..end-1 of queries."""
-    distance = np.empty(LANES, np.float32)
+    total = np.empty(LANES, np.int64)
     cursor = asked.known_start.copy()
     for group in range(begin, end):
-        last = min((group + 1) * GROUP, narrow.shape[0])
+        last = min((group + 1) * GROUP, words.shape[0])
         for b in range(universe.begin // LANES, -(-universe.end // LANES)):
             first = b * LANES
             for q in range(group * GROUP, last):
                 while cursor[q] < asked.known_end[q] and asked.known_id[cursor[q]] < first:
                     cursor[q] += 1
-                if _measure_block(narrow[q], blocks[b], bounds.high[q], distance):
-                    _tally_block(distance, first, q, asked, universe, bounds, cursor[q], tally[q])
+                sums_of_bytes(words[q], blocks[b], total)
+                _tally_block(total, first, q, asked, universe, bounds, cursor[q], tally[q])

@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meor.compiled import kernel, share
+from meor.search.byte_rows import LANES
 from meor.search.counting import Universe
 from meor.search.dot_tiles import DotTiles, leave_out
 from meor.search.exact import Array, exact, is_known
 from meor.search.queries import Queries
-from meor.search.screen import LANES, Candidates, band, narrow_towards
+from meor.search.screen import Candidates, band, narrow_towards
 from meor.typing import Floats, Ids
 
 

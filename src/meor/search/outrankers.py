@@ -16,9 +16,10 @@ import torch
 
 from meor.backbone.base import Backbone, Geometry
 from meor.compiled import fast_kernel, kernel, kernel_part, share
+from meor.search.byte_rows import LANES
 from meor.search.exact import Array, exact, first_from, tiles
 from meor.search.queries import Queries
-from meor.search.screen import LANES, Candidates, Coarse, band, coarse_products, narrow_towards
+from meor.search.screen import Candidates, Coarse, band, coarse_products, narrow_towards
 from meor.typing import Floats, Ids
 
 TILE_BYTES = 2**25

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from meor.backbone.base import Scoring
+from meor.search.byte_rows import ByteRows
 from meor.search.exact import Array
 from meor.search.screen import Candidates, Coarse
 from meor.typing import Floats, Ids
@@ -64,6 +65,7 @@ class Queries:
         """Narrow and measure query rows. A threshold that is not given yet is set with `asking`."""
         made = Candidates.prepare(scoring, row, lanes=False, coarse=coarse)
         screened = made.screened.numpy() if isinstance(made.screened, torch.Tensor) else made.screened
+        assert not isinstance(screened, ByteRows)  # noqa: S101  (only candidates that are counted are)
         place = np.arange(len(made.row))
         needed = np.full(len(made.row), np.nan) if threshold is None else threshold
         return cls(made.row, place, needed, answer, known, screened, made.size)

@@ -30,13 +30,13 @@ import torch
 
 from meor.backbone.base import Geometry, Scoring
 from meor.compiled import fast_kernel, kernel, kernel_part, share
+from meor.search.byte_rows import LANES, ByteRows
 from meor.search.exact import Array
 from meor.typing import Floats
 
 UNIT32: Final = 2.0**-24
 LARGEST: Final = 2.0**50  # products and their sums stay far from float32's overflow
 SMALLEST: Final = 2.0**-50  # and a row of non-zero norm far from its underflow
-LANES: Final = 64  # candidates that one L1 block measures side by side
 TILE_QUERIES: Final = 1024
 TILE_CANDIDATES: Final = 2048
 LARGEST_BYTE: Final = 127
@@ -50,7 +50,8 @@ class Candidates:
 
     scoring: Scoring
     row: Floats  # [E, W] float64
-    screened: torch.Tensor | Array | Coarse | None  # DOT: float32 [E, W] or bytes; L1: [blocks, W, LANES]
+    screened: torch.Tensor | Array | Coarse | ByteRows | None
+    """DOT: float32 [E, W] or `Coarse`. L1: float32 [blocks, W, LANES], or bytes where pairs are counted."""
     size: Floats  # [E] L2 norm (DOT) or L1 norm (L1)
 
     @classmethod
@@ -62,12 +63,14 @@ class Candidates:
         screen: bool = True,
         lanes: bool = True,
         coarse: bool = False,
+        counted: bool = False,
         into: Candidates | None = None,
     ) -> Candidates:
         """Narrow and measure rows; `into` gives up its buffers, for rows that move at every step.
 
         Without `lanes` the float32 rows of L1 stay [E, W] too, as queries need them. `coarse`: bytes
-        where the geometry and the machine allow them.
+        where the geometry and the machine allow them. `counted`: for `counting.count_range`, where L1
+        distances themselves are not needed.
         """
         row = np.ascontiguousarray(row, dtype=np.float64)
         if not isinstance(scoring, Geometry):
@@ -77,6 +80,10 @@ class Candidates:
             rounded = Coarse.of(row, held)
             fits = sizes_fit_float32(rounded.size.max(initial=0.0), row.shape[1])
             return cls(scoring, row, rounded if fits else None, rounded.size)
+        if scoring is Geometry.L1 and counted and screen and len(row):
+            size = _l1_norms(row)
+            fits = sizes_fit_float32(size.max(), row.shape[1])
+            return cls(scoring, row, ByteRows.of(row) if fits else None, size)
         if scoring is Geometry.L1 and lanes and screen and len(row):
             blocks, size = _lanes(row)
             return cls(scoring, row, blocks if sizes_fit_float32(size.max(), row.shape[1]) else None, size)
@@ -89,6 +96,12 @@ class Candidates:
             return cls(scoring, row, None, size)
         # Keep this tensor: a new one made from its array at every step would keep all earlier ones alive.
         return cls(scoring, row, narrow, size)
+
+
+def _l1_norms(row: Floats) -> Floats:
+    """A hair more than they are; some rows at a time, because a copy of all would take their memory again."""
+    parts = (row[first : first + TILE_CANDIDATES] for first in range(0, len(row), TILE_CANDIDATES))
+    return np.concatenate([np.abs(part).sum(1) for part in parts]) * (1 + 1e-12)
 
 
 @fast_kernel

@@ -16,10 +16,11 @@ import torch
 from meor.backbone.base import Backbone, Geometry
 from meor.compiled import kernel, share
 from meor.errors import NonFiniteError
+from meor.search.byte_rows import LANES
 from meor.search.exact import Array, exact, tiles
 from meor.search.outrankers import negated_distances
 from meor.search.queries import Known
-from meor.search.screen import LANES, UNIT32, Candidates, sizes_fit_float32
+from meor.search.screen import UNIT32, Candidates, sizes_fit_float32
 from meor.typing import Floats, Ids
 
 TILE_BYTES: Final = 2**25
