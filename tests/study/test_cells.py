@@ -64,3 +64,15 @@ def test_no_two_cells_have_one_folder() -> None:
     assert len({cell.name for cell in cells}) == len(cells)
     odd = StudyCell(Group("/a/../b c", "complex", "replay", "paper"), 0, "meor", 3.0)
     assert odd.name == "b-c-replay-complex-paper/pair-0/meor-x3"
+
+
+def test_runs_along_a_setting_have_the_coefficient_that_their_curve_gives() -> None:
+    plan = Study.load("sensitivity")
+    beta = [cell for cell in method_cells(plan) if cell.curve == "beta" and cell.seed == 0]
+    assert [(cell.at, cell.coefficient, cell.multiple) for cell in beta] == [
+        (1.0, 0.5, None),
+        (5.0, 0.5, None),
+        (20.0, 0.5, None),
+    ]
+    config = beta[2].config(plan, beta[2].coefficient)
+    assert (config.penalty.beta, config.coefficient) == (20.0, 0.5)

@@ -69,6 +69,10 @@ MEOR_CURVE = {"method": "meor", "values": [1]}
         ({"coefficient_rule": "guess"}, "balance, validated"),
         ({"coefficient_rule": -1}, "balance, validated"),
         ({"curves": {"c": {"method": "none", "values": [1]}}}, "c goes along a multiple"),
+        (
+            {"curves": {"c": {"method": "meor", "along": "penalty.beta", "values": [1]}}},
+            "c goes along penalty.beta, so its settings give the coefficient of meor",
+        ),
         ({"curves": {"c": {"method": "cap+meor", "values": [1]}}}, "must name cap"),
         ({"curves": {"a/b": MEOR_CURVE, "a b": MEOR_CURVE}}, "share one folder"),
         ({"curves": {"c": {"method": "none", "along": "refine.stps", "values": [1]}}}, "refine.steps"),

@@ -134,7 +134,7 @@ def source_of(plan: Study, cell: StudyCell) -> StudyCell | None:
 
 
 def _on_curve(cell: StudyCell, name: str, curve: Curve, at: float) -> StudyCell:
-    weight: dict[str, Any] = {curve.along: at} if curve.along in (MULTIPLE, COEFFICIENT) else {}
+    weight: dict[str, Any] = {curve.along: at} if curve.along in (MULTIPLE, COEFFICIENT) else curve.given
     return StudyCell(cell.group, cell.seed, curve.method, **weight, curve=name, at=at)
 
 

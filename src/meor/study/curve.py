@@ -16,6 +16,8 @@ from meor.study.misfit import MisfitError
 MULTIPLE, COEFFICIENT = "multiple", "coefficient"
 DIAL, PLACE = "dial", "place"
 """Of curves that start from the finished runs of another one, so that nothing is trained."""
+WEIGHTS = (MULTIPLE, COEFFICIENT, DIAL, PLACE)
+"""Curves along these need no coefficient of their own."""
 
 
 class Curve(BaseModel):
@@ -49,6 +51,8 @@ class Curve(BaseModel):
             return f"must go along {PLACE} if its method transforms scores, and only then"
         if self.along in (MULTIPLE, COEFFICIENT) and not is_penalized(self.method):
             return f"goes along a {self.along}, but {self.method} has no penalty: name the key of a setting"
+        if is_penalized(self.method) and self.along not in WEIGHTS and COEFFICIENT not in self.settings:
+            return f"goes along {self.along}, so its settings give the coefficient of {self.method}"
         if self.along == MULTIPLE and self.settings:
             return (
                 "goes along multiples, which are balanced against the study's own run: give coefficients "
@@ -59,13 +63,19 @@ class Curve(BaseModel):
     def sets(self, at: float) -> list[str]:
         """The settings of its run at a value, as KEY=VALUE."""
         found = [f"{key}={value}" for key, value in self.settings.items()]
-        if self.along not in (MULTIPLE, COEFFICIENT, DIAL, PLACE):
+        if self.along not in WEIGHTS:
             found.append(f"{self.along}={int(at) if at == int(at) else at!r}")
         return found
 
     def source_at(self, at: float) -> float:
         """Where on the curve `of` the run stands that the one at a value is made from."""
         return at if self.place is None else self.place
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The coefficient of all its runs, where its settings give one."""
+        found = self.settings.get(COEFFICIENT)
+        return {} if found is None else {COEFFICIENT: float(found)}
 
     @property
     def starts_alone(self) -> bool:

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from meor.errors import ConfigError
 
-PRESET_STUDIES = ("primary", "ablation", "transfer", "boundary", "frontier", "control", "field")
+PRESET_STUDIES = (
+    "primary",
+    "ablation",
+    "transfer",
+    "boundary",
+    "frontier",
+    "control",
+    "field",
+    "sensitivity",
+)
 
 
 def study_file(name_or_path: str) -> Path:
