@@ -94,6 +94,25 @@ def test_float32_stays_float32_and_close(backbone: Backbone) -> None:
     np.testing.assert_allclose(table.trained.grad.numpy(), reference[1], atol=1e-5)
 
 
+@pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("first", "first_relation"), [(0, 0), (17, 5), (28, 4), (30, 4), (30, 5)])
+def test_pairs_of_frozen_rows_are_left_out_without_a_bit_of_the_gradient(
+    backbone: Backbone, dtype: torch.dtype, first: int, first_relation: int
+) -> None:
+    def trained(*, constants: bool) -> tuple[float, list[bytes]]:
+        made = [Embedding.of(*each) for each in zip(tables(backbone, 3, dtype), starts, strict=True)]
+        loss = link_loss(backbone, *made, given, constants=constants)
+        loss.backward()
+        return float(loss.detach()), [table.trained.grad.numpy().tobytes() for table in made]
+
+    given, starts = batch(3, 200, 4), (first, first_relation)
+    (whole, gradients), (part, same) = trained(constants=True), trained(constants=False)
+    assert same == gradients
+    assert (part == 0) == (starts == (30, 5))
+    assert part < whole or starts == (0, 0)
+
+
 def test_extreme_scores_give_finite_losses() -> None:
     backbone = BACKBONES["distmult"]
     entity, relation = (

@@ -206,8 +206,8 @@ class Host(ABC):
         """The steps of a pass of the stage; every call gives the same ones."""
 
     def loss(self, batch: Batch) -> Tensor:
-        """The host objective of a batch at the present weights (L_host of the paper)."""
-        return link_loss(self.backbone, self.entity, self.relation, batch)
+        """The host objective of a batch at the present weights (L_host of the paper), less its constants."""
+        return link_loss(self.backbone, self.entity, self.relation, batch, constants=False)
 
     def stepped(self) -> None:  # noqa: B027  (optional)
         """After each step: for hosts that follow their own weights (a moving teacher, Fisher sums)."""

@@ -122,39 +122,58 @@ def _sigmoid(x):
     return e / (1.0 + e)
 
 
+@fast_part
+def _meet(form, gamma, is_fact, count, query, row, pulls, d_query, weight, slot):
+    """The loss of a pair; its derivative by the score, over `count`; the gradient of a query that `pulls`."""
+    score = _score(form, query, row, gamma)
+    weight[slot] = (-_sigmoid(-score) if is_fact else _sigmoid(score)) / count
+    if pulls:
+        _pull_query(form, weight[slot], query, row, d_query)
+    return _softplus(-score if is_fact else score)
+
+
 @fast_kernel
-def sweep_facts(begin, end, form, gamma, entity, relation, fact, negative, replaced, scratch, weight, loss):
-    n_facts, n_negatives = negative.shape
+def sweep_facts(begin, end, form, gamma, counts, trained, tables, batch, scratch, weight, loss):
+    """Loss of each fact, d(loss)/d(score) of its pairs, and the folded gradient of head, tail and relation.
+
+    `counts` are the facts and the negatives that the batch stands for. Rows before `trained` (entities,
+    relations) are frozen: pairs of such rows alone have no gradient and are left out.
+    """
+    entity, relation = tables
+    fact, negative, replaced = batch
     width = entity.shape[1]
     for b in range(begin, end):
         head, rel, tail = fact[b, 0], fact[b, 1], fact[b, 2]
+        asks_tail = head >= trained[0] or rel >= trained[1]
+        asks_head = tail >= trained[0] or rel >= trained[1]
         query_tail, query_head = scratch[0, b], scratch[1, b]
-        d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
         d_query_tail, d_query_head = np.zeros(width, entity.dtype), np.zeros(width, entity.dtype)
         _form_query(form, TAIL, entity[head], relation[rel], query_tail)
         _form_query(form, HEAD, entity[tail], relation[rel], query_head)
-        score = _score(form, query_tail, entity[tail], gamma)
-        total = _softplus(-score)
-        weight[b, n_negatives] = -_sigmoid(-score) / n_facts
-        _pull_query(form, weight[b, n_negatives], query_tail, entity[tail], d_query_tail)
+        loss[b] = 0.0
+        if asks_tail or asks_head:
+            pair = query_tail, entity[tail], asks_tail, d_query_tail
+            loss[b] = _meet(form, gamma, True, counts[0], *pair, weight[b], negative.shape[1])
         negatives_total = 0.0
-        for k in range(n_negatives):
-            row = entity[negative[b, k]]
-            if replaced[b, k] == 1:
-                score = _score(form, query_tail, row, gamma)
-                weight[b, k] = _sigmoid(score) / (n_facts * n_negatives)
-                _pull_query(form, weight[b, k], query_tail, row, d_query_tail)
+        for k in range(negative.shape[1]):
+            on_tail, put_in = replaced[b, k] == 1, negative[b, k]
+            if not ((asks_tail if on_tail else asks_head) or put_in >= trained[0]):
+                continue
+            if on_tail:
+                pair = query_tail, entity[put_in], asks_tail, d_query_tail
             else:
-                score = _score(form, query_head, row, gamma)
-                weight[b, k] = _sigmoid(score) / (n_facts * n_negatives)
-                _pull_query(form, weight[b, k], query_head, row, d_query_head)
-            negatives_total += _softplus(score)
-        loss[b] = total + negatives_total / n_negatives
-        d_head[:] = 0
-        d_tail[:] = 0
+                pair = query_head, entity[put_in], asks_head, d_query_head
+            negatives_total += _meet(form, gamma, False, counts[1], *pair, weight[b], k)
+        loss[b] += negatives_total / negative.shape[1]
+        # Whoever is frozen has no gradient, and nobody reads it.
+        d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
         d_rel[:] = 0
-        _fold_query(form, TAIL, d_query_tail, entity[head], relation[rel], d_head, d_rel)
-        _fold_query(form, HEAD, d_query_head, entity[tail], relation[rel], d_tail, d_rel)
+        if asks_tail:
+            d_head[:] = 0
+            _fold_query(form, TAIL, d_query_tail, entity[head], relation[rel], d_head, d_rel)
+        if asks_head:
+            d_tail[:] = 0
+            _fold_query(form, HEAD, d_query_head, entity[tail], relation[rel], d_tail, d_rel)
 
 
 @kernel

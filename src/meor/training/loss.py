@@ -56,13 +56,25 @@ class Batch:
 
 
 def link_loss(
-    backbone: Backbone, entity: Embedding, relation: Embedding, batch: Batch, *, fused: bool | None = None
+    backbone: Backbone,
+    entity: Embedding,
+    relation: Embedding,
+    batch: Batch,
+    *,
+    fused: bool | None = None,
+    constants: bool = True,
 ) -> Tensor:
-    """Mean softplus(-s) of the positives plus the mean over their negatives of softplus(s) (decision 13)."""
+    """Mean softplus(-s) of the positives plus the mean over their negatives of softplus(s) (decision 13).
+
+    Without `constants` pairs whose rows are all frozen are left out: no step changes their scores, so the
+    gradient is the same, bit by bit, and the value lacks their part. Where few entities are new, most pairs
+    are of that kind.
+    """
     if fused is None:
         fused = backbone.fused_form is not None and entity.data.device.type == "cpu"
     if fused:
-        return _FusedLinkLoss.apply(entity.trained, relation.trained, backbone, entity, relation, batch)  # type: ignore[no-untyped-call,no-any-return]
+        told = backbone, entity, relation, batch, constants
+        return _FusedLinkLoss.apply(entity.trained, relation.trained, *told)  # type: ignore[no-untyped-call,no-any-return]
     return _reference_link_loss(backbone, entity.whole(), relation.whole(), batch)
 
 
@@ -91,11 +103,15 @@ class _FusedLinkLoss(torch.autograd.Function):
         entity: Embedding,
         relation: Embedding,
         batch: Batch,
+        constants: bool,
     ) -> Tensor:
         entity_gradient, relation_gradient = torch.empty_like(entity_rows), torch.empty_like(relation_rows)
         gradients = entity_gradient.numpy(), relation_gradient.numpy()
-        tables = entity.data.numpy(), relation.data.numpy()
-        loss = _fused_link_loss(backbone.fused_form or 0, *tables, batch, *gradients)
+        tables, count = (entity.data.numpy(), relation.data.numpy()), len(batch)
+        trained = (0, 0) if constants else (entity.first, relation.first)
+        if not constants:
+            batch = _moving(batch, *trained)
+        loss = _fused_link_loss(backbone.fused_form or 0, tables, batch, count, trained, *gradients)
         context.gradients = entity_gradient, relation_gradient
         return entity_rows.new_tensor(loss)
 
@@ -108,7 +124,7 @@ class _FusedLinkLoss(torch.autograd.Function):
         factor = float(upstream[0])
         if factor != 1.0:
             entity_gradient, relation_gradient = entity_gradient * factor, relation_gradient * factor
-        return entity_gradient, relation_gradient, None, None, None, None
+        return entity_gradient, relation_gradient, *(None,) * 5
 
 
 @dataclass(slots=True)
@@ -141,35 +157,33 @@ def workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any]) 
     )
 
 
+def _moving(batch: Batch, first_entity: int, first_relation: int) -> Batch:
+    """The facts with a pair that some step can change."""
+    own = (batch.fact >= (first_entity, first_relation, first_entity)).any(1)
+    moving = np.flatnonzero(own | (batch.negative >= first_entity).any(1))
+    return Batch(batch.fact.take(moving, 0), batch.negative.take(moving, 0), batch.replaced.take(moving, 0))
+
+
 def _fused_link_loss(
     form: int,
-    entity: Array,
-    relation: Array,
+    tables: tuple[Array, Array],
     batch: Batch,
+    count: int,
+    trained: tuple[int, int],
     entity_gradient: Array,
     relation_gradient: Array,
 ) -> float:
-    """Loss of a batch (decision 13); fills the gradients of the last rows of each table.
+    """Loss of a batch (decision 13) of `count` facts; fills the gradients of the last rows of each table.
 
-    Earlier rows are frozen and have no gradient.
+    Earlier rows are frozen and have no gradient. Pairs of rows before `trained` alone are left out.
     """
+    entity, relation = tables
     fact, negative, replaced = np.ascontiguousarray(batch.fact), batch.negative, batch.replaced
     n_facts, n_negatives = negative.shape
     space = workspace(n_facts, entity.shape[1], n_negatives, entity.dtype)
-    share(
-        sweep_facts,
-        n_facts,
-        form,
-        GAMMA,
-        entity,
-        relation,
-        fact,
-        negative,
-        replaced,
-        space.scratch,
-        space.weight,
-        space.loss,
-    )
+    counts, given = (count, count * n_negatives), (fact, negative, replaced)
+    work = space.scratch, space.weight, space.loss
+    share(sweep_facts, n_facts, form, GAMMA, counts, trained, tables, given, *work)
     if len(entity_gradient):
         target = np.concatenate([negative, fact[:, 2:], fact[:, :1], fact[:, 2:]], axis=1).ravel()
         first = len(entity) - len(entity_gradient)
@@ -191,7 +205,7 @@ def _fused_link_loss(
         first = len(relation) - len(relation_gradient)
         start, entry = grouped(np.ascontiguousarray(fact[:, 1]), first, len(relation_gradient))
         share(sweep_relations, len(relation_gradient), start, entry, space.scratch, relation_gradient)
-    return float(space.loss.sum() / n_facts)
+    return float(space.loss.sum() / count)
 
 
 def grouped(target: Array, first: int, n_rows: int) -> tuple[Array, Array]:
