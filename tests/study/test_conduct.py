@@ -232,6 +232,26 @@ def test_weights_can_be_dropped_once_a_row_is_made(place: Path) -> None:
     assert all(outcome.reused for outcome in seen.outcomes)
 
 
+def test_rows_suffice_to_go_on_and_a_run_that_others_need_is_made_again(
+    whole: tuple[Path, Findings], place: Path
+) -> None:
+    before = hashes(whole[0])
+    moved = place / "moved"
+    shutil.copytree(whole[0], moved)
+    pair = next((moved / "runs").glob("*/pair-1"))
+    for folder in filter(Path.is_dir, list(pair.iterdir())):
+        shutil.rmtree(folder)  # as on another computer, to which rows alone were brought
+    for lost in ("meor.json", "meor-test.balance.json"):
+        (pair / lost).unlink()
+    seen = Seen()
+    conduct(tiny_plan(place), moved, means=Means(cache=place / "cache"), observer=seen)
+    after = hashes(moved)
+    assert {name for name, digest in before.items() if after.get(name, digest) != digest} == set()
+    assert {path.name for path in pair.iterdir() if path.is_dir()} == {"none", "meor"}
+    said = [remark for outcome in seen.outcomes for remark in outcome.remarks]
+    assert any("pair-1/none is made again" in remark for remark in said)
+
+
 def test_a_study_recomputed_from_its_ranks_alone_agrees(whole: tuple[Path, Findings]) -> None:
     out, found = whole
     write_effects(out, found.plan, found.rows)

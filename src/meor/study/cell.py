@@ -18,7 +18,7 @@ from meor.run.classes import classes_hash
 from meor.run.config import Config
 from meor.run.control import CONTROL
 from meor.run.dialled import keep
-from meor.run.layout import is_run
+from meor.run.layout import ENDPOINTS, is_run
 from meor.run.session import resume, start
 from meor.run.trainer import Resources
 from meor.run.view import RunView
@@ -129,7 +129,7 @@ def _inactive(task: Task, stream: Stream, say: Say) -> Row:
 def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
     config = task.cell.config(task.plan, weight.coefficient, weight.begins)
     if task.plan.schedule == PAIR and not task.is_free:
-        config = scheduled(config, _begun(task, task.cell.host_alone), stream)
+        config = scheduled(config, _begun(task, task.cell.host_alone, stream, say), stream)
     starts = not task.is_free and task.cell != task.cell.alone
     _bring_to_the_end(task, config, stream, task.alone_folder if starts else None, say)
     return _told(task, stream, weight.coefficient or 0.0)
@@ -153,7 +153,9 @@ def _told(task: Task, stream: Stream, coefficient: float) -> Row:
     row = _as_the_field_ranks(task, _kept(task, made))
     needed = task.cell == task.cell.alone or is_source(task.plan, task.cell)
     if not (task.means.keep_weights or needed):
-        drop_weights(task.folder)
+        # `ranks.parquet` is enough to recompute the study.
+        for path in sorted(task.folder.glob("update-*/model.safetensors")):
+            Disk().remove(path)
     return row
 
 
@@ -207,24 +209,24 @@ def _weight(task: Task, stream: Stream, say: Say) -> Weight:
         return Weight(None)
     if cell.coefficient is not None:
         return Weight(cell.coefficient)
-    found = kept_balance(task.balance_file, _begun(task, cell.alone), stream, cell.method, say)
+    alone = _begun(task, cell.alone, stream, say)
+    found = kept_balance(task.balance_file, alone, stream, cell.method, say)
     if found.is_inactive:
         return Weight(0.0)
     return Weight(float((cell.multiple or 1.0) * found.coefficient), found.update)
 
 
-def _begun(task: Task, cell: StudyCell) -> RunView:
+def _begun(task: Task, cell: StudyCell, stream: Stream, say: Say) -> RunView:
     """The run of the pair that this one follows."""
-    folder = folder_of(task.runs, cell)
-    if not is_run(folder):
-        raise StudyError(f"{task.cell.name} starts from {cell.name}, which failed.")
+    folder, own = folder_of(task.runs, cell), replace(task, cell=cell)
+    if not (folder / ENDPOINTS).is_file():
+        if not own.row_file.is_file():
+            raise StudyError(f"{task.cell.name} starts from {cell.name}, which failed.")
+        with FileLock(folder.with_name(f"{folder.name}.lock")):  # others of the pair may need it too
+            if not (folder / ENDPOINTS).is_file():
+                say(f"{cell.name} is made again: its row counts without it, but {task.cell.name} needs it")
+                _run(own, stream, Weight(None), say)
     return RunView.open(folder)
-
-
-def drop_weights(folder: Path) -> None:
-    """Keep what a run says and not the tables behind it; `ranks.parquet` is enough to recompute the study."""
-    for path in sorted(folder.glob("update-*/model.safetensors")):
-        Disk().remove(path)
 
 
 def _settings(task: Task) -> dict[str, Any]:
