@@ -53,7 +53,7 @@ class Frozen:
 def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation: Tensor) -> Frozen:
     """The constants of an update (decision 28) at the present old rows."""
     cohort = comparison.cohort
-    query_XW = _query_rows(cohort, backbone, entity, relation)
+    query_XW = query_rows(cohort, np.arange(len(cohort)), backbone, entity, relation)
     old_EW = candidate_rows(backbone, entity[: cohort.n_old])
     scale = _scale(comparison, backbone, query_XW, old_EW)
     answer_score = exact_scores(backbone.scoring, query_XW, old_EW, cohort.answer)
@@ -70,7 +70,8 @@ def present_scale(comparison: Comparison, backbone: Backbone, entity: Tensor, re
     """tau_x at the present rows, for hosts that move them: only the scale samples are scored."""
     cohort = comparison.cohort
     old_EW = candidate_rows(backbone, entity[: cohort.n_old])
-    return _scale(comparison, backbone, _query_rows(cohort, backbone, entity, relation), old_EW)
+    query_XW = query_rows(cohort, np.arange(len(cohort)), backbone, entity, relation)
+    return _scale(comparison, backbone, query_XW, old_EW)
 
 
 def _scale(comparison: Comparison, backbone: Backbone, query_XW: Floats, old_EW: Floats) -> Scale:
@@ -82,13 +83,13 @@ def _scale(comparison: Comparison, backbone: Backbone, query_XW: Floats, old_EW:
     )
 
 
-def _query_rows(cohort: Cohort, backbone: Backbone, entity: Tensor, relation: Tensor) -> Floats:
-    """[X, W] float64 query rows."""
+def query_rows(cohort: Cohort, index: Ids, backbone: Backbone, entity: Tensor, relation: Tensor) -> Floats:
+    """[Q, W] float64 query rows of occurrences."""
     rows, places = [], []
     for side in SIDES:
-        on = np.flatnonzero(cohort.side == side)
-        anchor = torch.from_numpy(cohort.anchor[on]).to(entity.device)
-        of = torch.from_numpy(cohort.relation[on]).to(entity.device)
+        on = np.flatnonzero(cohort.side[index] == side)
+        anchor = torch.from_numpy(cohort.anchor[index[on]]).to(entity.device)
+        of = torch.from_numpy(cohort.relation[index[on]]).to(entity.device)
         with torch.no_grad():
             row = backbone.query(entity[anchor].double(), relation[of].double(), side)
         rows.append(row.cpu().numpy())

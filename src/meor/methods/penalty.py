@@ -22,6 +22,7 @@ from meor.methods.comparison import Comparison, both_sides_of, require_finite
 from meor.methods.dense import ScoreFunction, dense_pressures, dense_scale, table_scores
 from meor.methods.equations import Scale, gaps, pressure, squared_hinge
 from meor.methods.frozen import Frozen, Scratch, freeze, present_scale
+from meor.methods.moving import moving_penalty
 from meor.methods.sparse import Tiles, join_pending, sparse_penalty, sparse_pressures
 from meor.training.loss import Embedding
 from meor.typing import Floats, Ids
@@ -53,10 +54,12 @@ class Penalty:
             return entity.data.new_zeros(())
         backbone = self._known_backbone()
         if not self.is_frozen(entity, relation):
-            score = table_scores(backbone, entity.whole(), relation.whole())
-            return self._general(score, index, self._present_scale(entity, relation))
+            scale = self._present_scale(entity, relation)
+            if self._kernels_serve(entity) and self.comparison.variant.assignment != "values":
+                return moving_penalty(self.comparison, backbone, entity, relation, index, scale)
+            return self._general(table_scores(backbone, entity.whole(), relation.whole()), index, scale)
         frozen = self.frozen(entity, relation)
-        if self.fast or (self.fast is None and entity.data.device.type == "cpu"):
+        if self._kernels_serve(entity):
             return sparse_penalty(self.comparison, frozen, entity, index, beside=self.beside)
         return self._newcomers_only(backbone, frozen, entity, index)
 
@@ -147,6 +150,9 @@ class Penalty:
         settings, variant = self.comparison.settings, self.comparison.variant
         new_Q = pressure(gap_QN, variant.aggregate, settings.beta, member_QN)
         return _active_hinge(new_Q, reference_Q)
+
+    def _kernels_serve(self, entity: Embedding) -> bool:
+        return self.fast or (self.fast is None and entity.data.device.type == "cpu")
 
     def _known_backbone(self) -> Backbone:
         if self.backbone is None:
