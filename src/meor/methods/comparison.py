@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,14 @@ class Settings:
                 raise ConfigError(f"{name} is {getattr(self, name)}", remedy="Give a number above 0")
 
 
+class Columns(NamedTuple):
+    """Who is compared with the answers of some occurrences. Groups are the newcomers, then each draw."""
+
+    entity: Ids  # [Q, C] newcomers and drawn old entities; -1: none
+    size: Ids  # [Q, 1 + J] members of each group
+    group: Ids  # [C] the group of a column
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Who is compared with whom, and how: shared ids, a variant, and its numbers."""
@@ -49,6 +58,7 @@ class Comparison:
     partner: Ids = field(init=False)  # [X] whose references an occurrence uses
     value_of: Ids = field(init=False)  # [X] whose mean reference is subtracted
     eligible: NDArray[np.bool_] = field(init=False)  # [X]
+    _kept: dict[bytes, Columns] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         cohort = self.cohort
@@ -96,6 +106,29 @@ class Comparison:
                 mine = np.append(self.cohort.known_of(int(x)), self.cohort.answer[x])
                 drawn[row][np.isin(drawn[row], mine)] = -1
         return drawn
+
+    def columns(self, index: Ids) -> Columns:
+        """Everybody whom occurrences are compared with; kept, because steps come by again at every pass."""
+        key = index.tobytes()
+        found = self._kept.get(key)
+        if found is None:
+            found = self._columns(index)
+            held = sum(each.entity.nbytes for each in self._kept.values())
+            if held + found.entity.nbytes <= self.settings.memory // 2:
+                self._kept[key] = found
+        return found
+
+    def _columns(self, index: Ids) -> Columns:
+        newcomer = np.arange(self.cohort.n_old, self.cohort.n_cur)
+        entity = np.where(self.cohort.is_newcomer(index), newcomer, -1)
+        group = np.zeros(len(newcomer), np.int64)
+        if self.variant.centered:
+            drawn = self.drawn(index).astype(np.int64)
+            entity = np.column_stack([entity, drawn.reshape(len(index), -1)])
+            group = np.concatenate([group, 1 + np.repeat(np.arange(drawn.shape[1]), drawn.shape[2])])
+        groups = range(int(group.max(initial=0)) + 1)
+        size = np.stack([(entity[:, group == each] >= 0).sum(1) for each in groups], axis=1)
+        return Columns(np.ascontiguousarray(entity), size, group)
 
 
 def both_sides_of(replay: Ids) -> Ids:

@@ -70,7 +70,7 @@ def _outranking(
 ) -> _Outranking | None:
     """Who outranks the answer of an active occurrence; None if no occurrence is active."""
     cohort, variant = comparison.cohort, comparison.variant
-    column_QC, size_QG, slot_C = _columns(comparison, part)
+    column_QC, size_QG, slot_C = comparison.columns(part)
     score_QC = exact_columns(backbone.scoring, query_QW, row_EW, column_QC)
     answer_Q = exact_scores(backbone.scoring, query_QW, row_EW, cohort.answer[part])
     require_finite(cohort, np.column_stack([score_QC, answer_Q]), part)
@@ -95,21 +95,6 @@ def _outranking(
         size[torch.from_numpy(active)],
         reference_Q[torch.from_numpy(active)],
     )
-
-
-def _columns(comparison: Comparison, part: Ids) -> tuple[Ids, Ids, Ids]:
-    """[Q, C] newcomers and drawn old entities (-1: none), [Q, 1 + J] how many, [C] the group of a column."""
-    cohort = comparison.cohort
-    newcomer = np.arange(cohort.n_old, cohort.n_cur)
-    column = np.where(cohort.is_newcomer(part), newcomer, -1)
-    slot = np.zeros(len(newcomer), np.int64)
-    if comparison.variant.centered:
-        drawn = comparison.drawn(part).astype(np.int64)
-        column = np.column_stack([column, drawn.reshape(len(part), -1)])
-        slot = np.concatenate([slot, 1 + np.repeat(np.arange(drawn.shape[1]), drawn.shape[2])])
-    groups = int(slot.max(initial=0)) + 1
-    size = np.stack([(column[:, slot == g] >= 0).sum(1) for g in range(groups)], axis=1)
-    return np.ascontiguousarray(column), size, slot
 
 
 def _pressures(comparison: Comparison, gap_P: Tensor, group: Ids, size_QG: Tensor) -> tuple[Tensor, Tensor]:

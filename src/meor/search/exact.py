@@ -24,6 +24,7 @@ from meor.typing import Floats, Ids
 Array = NDArray[Any]
 
 TILE_ROWS: Final = 256  # candidates of a tile: few, because a tile of answers is filled up to as many
+CACHED_NUMBERS: Final = 2**17  # coordinates of the rows that a core keeps at hand
 TILE_NUMBERS: Final = 2**21  # coordinates that a plain comparison of a tile's pairs takes
 
 
@@ -57,10 +58,14 @@ def _exact_pairs(begin, end, is_dot, query, row, column, score):
 
 @kernel
 def _exact_columns(begin, end, is_dot, query_QW, row_EW, column_QK, score_QK):
-    for q in range(begin, end):
-        for k in range(column_QK.shape[1]):
-            if column_QK[q, k] >= 0:
-                score_QK[q, k] = exact(is_dot, query_QW[q], row_EW[column_QK[q, k]])
+    # Some rows at a time, which then stay in the cache: to look through the columns again is much cheaper
+    # than to fetch the same row for every query.
+    tile = max(1, CACHED_NUMBERS // max(row_EW.shape[1], 1))
+    for first in range(0, row_EW.shape[0], tile):
+        for q in range(begin, end):
+            for k in range(column_QK.shape[1]):
+                if first <= column_QK[q, k] < first + tile:
+                    score_QK[q, k] = exact(is_dot, query_QW[q], row_EW[column_QK[q, k]])
 
 
 def exact_scores(scoring: Scoring, query: Array, row: Array, column: Ids) -> Floats:
