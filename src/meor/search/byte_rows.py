@@ -155,7 +155,7 @@ def _every(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
 
 
 def adds_eight_bytes() -> bool:
-    """Has the machine that code is made for AVX-512's instruction? One that was named by hand is not asked."""
+    """Has the machine that code is made for AVX-512's instruction? One named by hand is not asked."""
     named = getattr(config, "CPU_NAME", None) or getattr(config, "CPU_FEATURES", None)
     return not named and bool(binding.get_host_cpu_features().get("avx512bw"))
 
