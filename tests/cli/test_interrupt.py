@@ -41,12 +41,12 @@ def raise_at_the_third_loss(monkeypatch: pytest.MonkeyPatch, error: BaseExceptio
     asked = 0
     loss = host.link_loss
 
-    def interrupted(*arguments: object) -> object:
+    def interrupted(*arguments: object, **named: object) -> object:
         nonlocal asked
         asked += 1
         if asked == 3:
             raise error
-        return loss(*arguments)  # type: ignore[arg-type]
+        return loss(*arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(host, "link_loss", interrupted)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.study.study_rows import row
 
@@ -146,3 +148,14 @@ def test_points_are_means_over_pairs_and_begin_at_the_host_alone() -> None:
 def test_a_curve_that_makes_no_sense_is_said(given: dict[str, object], problem: str) -> None:
     assert problem in str(Curve.model_validate(given).problem())
     assert MEOR.problem() is None
+
+
+def test_references_differ_only_along_the_number_of_draws() -> None:
+    rows = [
+        replace(each, reference_hash=f"hash {each.at}")
+        for each in grid("MEOR", 0, {1.0: (0.09, 0.21), 3.0: (0.08, 0.22)})
+    ]
+    given = {"method": "meor", "settings": {"coefficient": 0.5}, "values": (1, 3)}
+    assert lines(rows, GROUP, "MEOR", Curve(along="penalty.draws", **given))
+    with pytest.raises(StudyError, match="should share their references"):
+        lines(rows, GROUP, "MEOR", Curve(along="penalty.beta", **given))

@@ -78,6 +78,11 @@ class Curve(BaseModel):
         return {} if found is None else {COEFFICIENT: float(found)}
 
     @property
+    def varies_references(self) -> bool:
+        """Do its runs compare with old entities of their own, because the number of draws differs?"""
+        return self.along == "penalty.draws"
+
+    @property
     def starts_alone(self) -> bool:
         """Does it begin at the host alone, as a penalty of coefficient 0?"""
         return self.along in (MULTIPLE, COEFFICIENT) and not self.settings

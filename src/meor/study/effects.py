@@ -205,13 +205,14 @@ def levels(rows: Sequence[Row], group: Group, rule: str, method: str) -> MethodL
     return MethodLevels(group, rule, method, pairs, built, coefficient, _mean_share(found.values()))
 
 
-def check_pair(ours: Row, theirs: Row) -> None:
+def check_pair(ours: Row, theirs: Row, *, references: bool = True) -> None:
     """Paired means paired, and delta H_cur = delta H_old + reduction of D_MCI (decision 40)."""
     for what, key in (("what they start from", "pair_hash"), ("how they were trained", "schedule_hash")):
         mine, other = getattr(ours, key), getattr(theirs, key)
         if mine and other and mine != other:
             raise _no_pair(ours, theirs, f"{what} differs ({mine[:12]} and {other[:12]})")
-    if _reference(ours) == _reference(theirs) and ours.reference_hash != theirs.reference_hash:
+    same = references and _reference(ours) == _reference(theirs)
+    if same and ours.reference_hash != theirs.reference_hash:
         raise _no_pair(ours, theirs, "they should share their references and do not")
     parts = [_difference(name, ours, theirs) for name in ("H_cur", "H_old", REDUCTION)]
     defined = [part for part in parts if part is not None]

@@ -107,7 +107,7 @@ def lines(rows: Sequence[Row], group: Group, name: str, curve: Curve) -> dict[in
     for pair in sorted(set.intersection(*(set(each) for each in runs))):
         here = [each[pair] for each in runs]
         for row in here[1:]:
-            check_pair(row, here[0])
+            check_pair(row, here[0], references=not curve.varies_references)
         points = [_point(row) for row in here]
         line = [point for point in points if point is not None]
         if len(line) == len(values):
