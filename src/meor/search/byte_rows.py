@@ -33,6 +33,7 @@ REACH: Final = 5.0  # the grid spans so many standard deviations of a coordinate
 VECTOR: Final = 64  # bytes that are compared at once, in as many instructions as the machine needs
 REGISTERS: Final = 4  # vectors of sums that every machine can hold
 TOGETHER: Final = 128  # groups whose sums fit 16 bits
+SOME: Final = 2048  # rows
 
 
 class Grid(NamedTuple):
@@ -67,6 +68,12 @@ class ByteRows:
         byte, error = np.zeros((len(place), groups * GROUP), np.uint8), np.zeros(len(place))
         share(_to_bytes, len(place), query_QW, place, *self.grid, byte, error)
         return byte.view(np.uint64), error
+
+
+def l1_norms(row_EW: Floats) -> Floats:
+    """A hair more than they are; some rows at a time, because a copy of all would take their memory again."""
+    parts = (row_EW[first : first + SOME] for first in range(0, len(row_EW), SOME))
+    return np.concatenate([np.abs(part).sum(1) for part in parts]) * (1 + 1e-12)
 
 
 @kernel_part

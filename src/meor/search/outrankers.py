@@ -23,7 +23,6 @@ from meor.search.screen import Candidates, Coarse, band, coarse_products, narrow
 from meor.typing import Floats, Ids
 
 TILE_BYTES = 2**25
-
 _buffer = torch.empty(0)
 """The last score tile's memory: fresh pages for every tile would cost as much as its product."""
 

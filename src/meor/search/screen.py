@@ -30,7 +30,7 @@ import torch
 
 from meor.backbone.base import Geometry, Scoring
 from meor.compiled import fast_kernel, kernel, kernel_part, share
-from meor.search.byte_rows import LANES, ByteRows
+from meor.search.byte_rows import LANES, ByteRows, l1_norms
 from meor.search.exact import Array
 from meor.typing import Floats
 
@@ -69,8 +69,7 @@ class Candidates:
         """Narrow and measure rows; `into` gives up its buffers, for rows that move at every step.
 
         Without `lanes` the float32 rows of L1 stay [E, W] too, as queries need them. `coarse`: bytes
-        where the geometry and the machine allow them. `counted`: for `counting.count_range`, where L1
-        distances themselves are not needed.
+        where the geometry and the machine allow them. `counted`: L1 rows for `counting.count_range` alone.
         """
         row = np.ascontiguousarray(row, dtype=np.float64)
         if not isinstance(scoring, Geometry):
@@ -81,7 +80,7 @@ class Candidates:
             fits = sizes_fit_float32(rounded.size.max(initial=0.0), row.shape[1])
             return cls(scoring, row, rounded if fits else None, rounded.size)
         if scoring is Geometry.L1 and counted and screen and len(row):
-            size = _l1_norms(row)
+            size = l1_norms(row)
             fits = sizes_fit_float32(size.max(), row.shape[1])
             return cls(scoring, row, ByteRows.of(row) if fits else None, size)
         if scoring is Geometry.L1 and lanes and screen and len(row):
@@ -94,14 +93,9 @@ class Candidates:
         share(_narrow_rows, len(row), scoring is Geometry.DOT, row, narrow.numpy(), size)
         if not (screen and len(row) and sizes_fit_float32(size.max(), row.shape[1])):
             return cls(scoring, row, None, size)
-        # Keep this tensor: a new one made from its array at every step would keep all earlier ones alive.
-        return cls(scoring, row, narrow, size)
-
-
-def _l1_norms(row: Floats) -> Floats:
-    """A hair more than they are; some rows at a time, because a copy of all would take their memory again."""
-    parts = (row[first : first + TILE_CANDIDATES] for first in range(0, len(row), TILE_CANDIDATES))
-    return np.concatenate([np.abs(part).sum(1) for part in parts]) * (1 + 1e-12)
+        return cls(
+            scoring, row, narrow, size
+        )  # this tensor: one made of its array would keep earlier ones alive
 
 
 @fast_kernel
@@ -124,10 +118,7 @@ def _narrow_rows(begin, end, is_dot, row, narrow, size):
 
 
 def sizes_fit_float32(largest: float, width: int) -> bool:
-    """Do rows of this largest norm fit float32? No coordinate exceeds the norm of its row.
-
-    A NaN anywhere makes the largest norm NaN, which fits nowhere.
-    """
+    """Do rows of this largest norm, which no coordinate exceeds, fit float32? NaN fits nowhere."""
     return bool(largest < LARGEST and (largest == 0 or largest > SMALLEST * width))
 
 
