@@ -18,12 +18,12 @@ from torch import Tensor
 
 from meor.backbone.base import Backbone, Geometry
 from meor.cohort.newcomers import Cohort
-from meor.compiled import fast_kernel, share
+from meor.compiled import fast_kernel, kernel, share
 from meor.evaluation.tally import candidate_rows
 from meor.methods.comparison import Comparison, require_finite
 from meor.methods.equations import SHIFT_ABOVE, Scale, gaps, mean_reference, squared_hinge
 from meor.methods.frozen import query_rows
-from meor.search.exact import exact_columns, exact_scores
+from meor.search.exact import exact, exact_columns, exact_scores
 from meor.training.loss import Embedding, grouped
 from meor.typing import SIDES, Floats, Ids
 
@@ -68,7 +68,7 @@ class _Outranking:
 def _outranking(
     comparison: Comparison, backbone: Backbone, query_QW: Floats, row_EW: Floats, part: Ids, scale: Scale
 ) -> _Outranking | None:
-    """Who outranks the answer of an active occurrence; None if no occurrence is active."""
+    """The candidates above the answers of active occurrences; None if no occurrence is active."""
     cohort, variant = comparison.cohort, comparison.variant
     column_QC, size_QG, slot_C = comparison.columns(part)
     score_QC = exact_columns(backbone.scoring, query_QW, row_EW, column_QC)
@@ -191,13 +191,10 @@ class _PairScores(torch.autograd.Function):
         return *gradients, None, None, None
 
 
-@fast_kernel
+@kernel
 def _score_pairs(begin, end, is_dot, query_QW, row_UW, query, row, score):
     for p in range(begin, end):
-        one, two, total = query_QW[query[p]], row_UW[row[p]], 0.0
-        for i in range(one.shape[0]):
-            total += one[i] * two[i] if is_dot else -abs(one[i] - two[i])
-        score[p] = total
+        score[p] = exact(is_dot, query_QW[query[p]], row_UW[row[p]])
 
 
 @fast_kernel

@@ -13,6 +13,7 @@ of bytes are exact integers.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -54,7 +55,8 @@ class ByteRows:
     @classmethod
     def of(cls, row_EW: Floats) -> ByteRows:
         centre = row_EW.mean(0)
-        spread = math.sqrt(float(np.square(row_EW - centre).mean()))
+        squares = sum(float(np.square(part - centre).sum()) for part in _parts(row_EW))
+        spread = math.sqrt(squares / row_EW.size)
         grid = Grid(centre, 2 * REACH * spread / LARGEST_BYTE or 1.0)
         groups = -(-row_EW.shape[1] // GROUP)
         blocks = np.zeros((-(-len(row_EW) // LANES), groups, LANES, GROUP), np.uint8)
@@ -71,9 +73,13 @@ class ByteRows:
 
 
 def l1_norms(row_EW: Floats) -> Floats:
-    """A hair more than they are; some rows at a time, because a copy of all would take their memory again."""
-    parts = (row_EW[first : first + SOME] for first in range(0, len(row_EW), SOME))
-    return np.concatenate([np.abs(part).sum(1) for part in parts]) * (1 + 1e-12)
+    """A hair more than they are."""
+    return np.concatenate([np.abs(part).sum(1) for part in _parts(row_EW)]) * (1 + 1e-12)
+
+
+def _parts(row_EW: Floats) -> Iterator[Floats]:
+    """Some rows at a time: a copy of all of them would take their memory again."""
+    return (row_EW[first : first + SOME] for first in range(0, len(row_EW), SOME))
 
 
 @kernel_part
