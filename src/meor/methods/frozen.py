@@ -55,7 +55,7 @@ def freeze(comparison: Comparison, backbone: Backbone, entity: Tensor, relation:
     cohort = comparison.cohort
     query_XW = query_rows(cohort, np.arange(len(cohort)), backbone, entity, relation)
     old_EW = candidate_rows(backbone, entity[: cohort.n_old])
-    scale = _scale(comparison, backbone, query_XW, old_EW)
+    scale = scale_of(comparison, backbone.scoring, query_XW, old_EW)
     answer_score = exact_scores(backbone.scoring, query_XW, old_EW, cohort.answer)
     require_finite(cohort, answer_score, np.arange(len(cohort)))
     known = Known(cohort.known_start, cohort.known_end, cohort.known)
@@ -71,12 +71,13 @@ def present_scale(comparison: Comparison, backbone: Backbone, entity: Tensor, re
     cohort = comparison.cohort
     old_EW = candidate_rows(backbone, entity[: cohort.n_old])
     query_XW = query_rows(cohort, np.arange(len(cohort)), backbone, entity, relation)
-    return _scale(comparison, backbone, query_XW, old_EW)
+    return scale_of(comparison, backbone.scoring, query_XW, old_EW)
 
 
-def _scale(comparison: Comparison, backbone: Backbone, query_XW: Floats, old_EW: Floats) -> Scale:
+def scale_of(comparison: Comparison, scoring: Scoring, query_XW: Floats, old_EW: Floats) -> Scale:
+    """tau_x of all occurrences, from their query rows and the rows of old entities."""
     cohort, settings = comparison.cohort, comparison.settings
-    score_XK = exact_columns(backbone.scoring, query_XW, old_EW, cohort.scale)
+    score_XK = exact_columns(scoring, query_XW, old_EW, cohort.scale)
     require_finite(cohort, score_XK, np.arange(len(cohort)))
     return scales(
         score_XK, cohort.scale_size, cohort.relation, cohort.side, eta=settings.eta, epsilon=settings.epsilon

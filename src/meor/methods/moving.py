@@ -21,8 +21,9 @@ from meor.cohort.newcomers import Cohort
 from meor.compiled import fast_kernel, kernel, share
 from meor.evaluation.tally import candidate_rows
 from meor.methods.comparison import Comparison, require_finite
-from meor.methods.equations import SHIFT_ABOVE, Scale, gaps, mean_reference, squared_hinge
+from meor.methods.equations import SHIFT_ABOVE, gaps, mean_reference, squared_hinge
 from meor.methods.frozen import query_rows
+from meor.methods.moving_scale import MovingScale
 from meor.search.exact import exact, exact_columns, exact_scores
 from meor.training.loss import Embedding, grouped
 from meor.typing import SIDES, Floats, Ids
@@ -34,17 +35,18 @@ def moving_penalty(
     entity: Embedding,
     relation: Embedding,
     index: Ids,
-    scale: Scale,
+    scale: MovingScale,
 ) -> Tensor:
     """L_MEOR (Eq. meor), differentiable in all trained rows; a 0 without a graph where nothing is active."""
     cohort, draws = comparison.cohort, comparison.settings.draws
     row_EW = candidate_rows(backbone, entity.data[: cohort.n_cur])
+    query_XW = query_rows(cohort, np.arange(len(cohort)), backbone, entity.data, relation.data)
+    tau_Q = scale.tau(query_XW, row_EW, index)
     each = 32 * (1 + draws) * max(cohort.n_new, 1)
     size, found = max(1, comparison.settings.memory // each), []
     for begin in range(0, len(index), size):
-        part = index[begin : begin + size]
-        query_QW = query_rows(cohort, part, backbone, entity.data, relation.data)
-        outranking = _outranking(comparison, backbone, query_QW, row_EW, part, scale)
+        part, tau = index[begin : begin + size], tau_Q[begin : begin + size]
+        outranking = _outranking(comparison, backbone, query_XW[part], row_EW, part, tau)
         if outranking is not None:
             found.append(_excess(comparison, backbone, entity, relation, outranking))
     if not found:
@@ -66,7 +68,7 @@ class _Outranking:
 
 
 def _outranking(
-    comparison: Comparison, backbone: Backbone, query_QW: Floats, row_EW: Floats, part: Ids, scale: Scale
+    comparison: Comparison, backbone: Backbone, query_QW: Floats, row_EW: Floats, part: Ids, tau_Q: Floats
 ) -> _Outranking | None:
     """The candidates above the answers of active occurrences; None if no occurrence is active."""
     cohort, variant = comparison.cohort, comparison.variant
@@ -75,7 +77,7 @@ def _outranking(
     answer_Q = exact_scores(backbone.scoring, query_QW, row_EW, cohort.answer[part])
     require_finite(cohort, np.column_stack([score_QC, answer_Q]), part)
     query, column = np.nonzero((score_QC > answer_Q[:, None]) & (column_QC >= 0))
-    apart = (score_QC[query, column] - answer_Q[query]) / scale.tau[part[query]]
+    apart = (score_QC[query, column] - answer_Q[query]) / tau_Q[query]
     group, size = query * size_QG.shape[1] + slot_C[column], torch.from_numpy(size_QG)
     new_Q, reference_Q = _pressures(comparison, torch.from_numpy(apart), group, size)
     active = (new_Q > reference_Q).numpy()
@@ -88,7 +90,7 @@ def _outranking(
     query, group = place[query[keep]], slot_C[column[keep]] + place[query[keep]] * size_QG.shape[1]
     return _Outranking(
         part[active],
-        torch.from_numpy(scale.tau[part[active]]),
+        torch.from_numpy(tau_Q[active]),
         query,
         group,
         column_QC[np.nonzero(active)[0][query], column[keep]],

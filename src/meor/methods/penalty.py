@@ -23,6 +23,7 @@ from meor.methods.dense import ScoreFunction, dense_pressures, dense_scale, tabl
 from meor.methods.equations import Scale, gaps, pressure, squared_hinge
 from meor.methods.frozen import Frozen, Scratch, freeze, present_scale
 from meor.methods.moving import moving_penalty
+from meor.methods.moving_scale import MovingScale
 from meor.methods.sparse import Tiles, join_pending, sparse_penalty, sparse_pressures
 from meor.training.loss import Embedding
 from meor.typing import Floats, Ids
@@ -38,6 +39,7 @@ class Penalty:
     beside: bool = False  # True: added to another loss, whose gradient the fast path completes in place
     _frozen: tuple[Embedding, Embedding, Frozen] | None = field(init=False, default=None)
     _scale: Scale | None = field(init=False, default=None)
+    _moving: MovingScale | None = field(init=False, default=None)
 
     @property
     def cohort(self) -> Cohort:
@@ -54,9 +56,11 @@ class Penalty:
             return entity.data.new_zeros(())
         backbone = self._known_backbone()
         if not self.is_frozen(entity, relation):
-            scale = self._present_scale(entity, relation)
             if self._kernels_serve(entity) and self.comparison.variant.assignment != "values":
-                return moving_penalty(self.comparison, backbone, entity, relation, index, scale)
+                if self._moving is None:
+                    self._moving = MovingScale(self.comparison, backbone.scoring)
+                return moving_penalty(self.comparison, backbone, entity, relation, index, self._moving)
+            scale = self._present_scale(entity, relation)
             return self._general(table_scores(backbone, entity.whole(), relation.whole()), index, scale)
         frozen = self.frozen(entity, relation)
         if self._kernels_serve(entity):
