@@ -22,7 +22,8 @@ def test_the_first_run_prints_the_figures_of_the_page(tmp_path: Path) -> None:
     for name, printed in re.findall(r"^([HDA]_\w+)((?: +0\.\d{4}){5}) ", PAGE, re.M):
         endpoint = found["test"].pop(name)
         values = [each.value for each in (*by_update(endpoint).values(), overall(endpoint))]
-        assert [f"{value:.4f}" for value in values] == printed.split(), name
+        # Another processor adds in another order, which a whole training turns into some 1e-4.
+        assert values == pytest.approx([float(value) for value in printed.split()], abs=5e-4), name
     view = RunView.open(tmp_path / "run")
     (lost,) = worst(view.ranks(1)[Split.TEST], 1)
     assert (lost.old, lost.cur) == (1, 9)

@@ -80,7 +80,7 @@ def test_the_peak_of_ranking_is_within_20_percent_of_the_plan(
 ) -> None:
     found = measured(backbone, rows, width, 3000, memory)
     assert found["said"] == ""
-    plan = RankingPlan.within(memory, rows, width)
+    plan = RankingPlan.within(memory, rows, width, as_bytes=backbone == "transe")
     planned = replace(plan, queries=min(plan.queries, int(found["queries"]))).bytes
     print(f"{backbone} {rows} x {width}: planned {planned >> 20} MiB, peak {int(found['peak']) >> 20} MiB")
     assert planned <= memory
@@ -99,6 +99,7 @@ def test_the_plan_grows_with_rows_width_and_queries() -> None:
     assert replace(plan, rows=5000, candidates=5000).bytes == 4 * 5000 * 40 + 4 * 1024 * 2048
     assert replace(plan, queries=3).bytes - plan.bytes == 3 * (40 * 28 + 256)
     assert replace(plan, widened=True).bytes - plan.bytes == 8 * 1000 * 40
+    assert replace(plan, as_bytes=True).bytes == 1000 * 40
 
 
 def test_a_block_is_what_the_budget_leaves() -> None:

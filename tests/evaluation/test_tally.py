@@ -12,7 +12,7 @@ import pytest
 import torch
 from tests.evaluation.test_rank import EVERY, frozen_models, lively_stream
 
-from meor.backbone import Backbone, Model
+from meor.backbone import Backbone, Geometry, Model
 from meor.evaluation import tally
 from meor.evaluation.blame import blame, newcomers_ahead
 from meor.evaluation.rank import rank_update
@@ -77,8 +77,9 @@ def test_rows_that_do_not_fit_the_budget_are_ranked_in_tiles(
     whole = rank_update(stream, model, 3)
     monkeypatch.setattr(tally, "SMALLEST_TILE", 4)
     n, width = model.entity.shape
-    memory = 4 * 1024 * n + 64 * (28 * width + 256) + 6 * 4 * width  # a block of queries and six rows
-    assert tally.RankingPlan.within(memory, n, model.entity.shape[1]).rows < 6
+    as_bytes = backbone.geometry is Geometry.L1
+    memory = tally.RankingPlan(64, 5, width, False, n, as_bytes).bytes
+    assert tally.RankingPlan.within(memory, n, width, as_bytes=as_bytes).rows < 6
     tiled = rank_update(stream, model, 3, memory=memory)
     assert all(np.array_equal(one.cur, other.cur) for one, other in zip(whole, tiled, strict=True))
     assert all(np.array_equal(one.old, other.old) for one, other in zip(whole, tiled, strict=True))

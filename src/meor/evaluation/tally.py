@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from meor.backbone.base import Backbone, Model
+from meor.backbone.base import Backbone, Geometry, Model
 from meor.errors import MemoryBudgetError, NonFiniteError
 from meor.search.counting import count_range
 from meor.search.exact import exact_scores
@@ -45,13 +45,16 @@ class RankingPlan:
     width: int
     widened: bool  # rows are stored narrower than float64
     candidates: int
+    as_bytes: bool = False  # L1 rows are screened as bytes, and their sums are counted where they are made
 
     @classmethod
-    def within(cls, memory: int, candidates: int, width: int, *, widened: bool = False) -> RankingPlan:
+    def within(
+        cls, memory: int, candidates: int, width: int, *, widened: bool = False, as_bytes: bool = False
+    ) -> RankingPlan:
         """The largest plan; a `MemoryBudgetError` before anything is allocated if there is none."""
 
         def plan(queries: int, rows: int) -> RankingPlan:
-            return cls(queries, rows, width, widened, candidates)
+            return cls(queries, rows, width, widened, candidates, as_bytes)
 
         query, row = (plan(*unit).bytes - plan(0, 0).bytes for unit in ((1, 0), (0, 1)))
         whole = (memory - plan(0, candidates).bytes) // query
@@ -70,9 +73,9 @@ class RankingPlan:
     @property
     def bytes(self) -> int:
         """What ranking takes beside the model: screened (and widened) rows, a tile of scores, queries."""
-        row = max(self.width, 1) * (8 + 4 if self.widened else 4)
+        row = max(self.width, 1) * (8 * self.widened + (1 if self.as_bytes else 4))
         query = self.width * (8 + 8 + 4 + 8) + 256  # rows gathered, query, its float32 copy, bookkeeping
-        scores = 4 * TILE_QUERIES * min(TILE_CANDIDATES, self.candidates)
+        scores = 0 if self.as_bytes else 4 * TILE_QUERIES * min(TILE_CANDIDATES, self.candidates)
         return scores + self.rows * row + self.queries * query
 
 
@@ -124,8 +127,13 @@ def tiles_of(
     screen: bool = True,
 ) -> Iterator[Tile]:
     """Every query meets every candidate of the ranges once, within the budget."""
-    widened = model.entity.dtype is not torch.float64
-    plan = RankingPlan.within(memory, n_cur, model.entity.shape[1], widened=widened)
+    plan = RankingPlan.within(
+        memory,
+        n_cur,
+        model.entity.shape[1],
+        widened=model.entity.dtype is not torch.float64,
+        as_bytes=screen and model.backbone.geometry is Geometry.L1,
+    )
     _require_finite_rows(model, n_cur, asked)
     whole = list(_prepared(model, ranges, n_cur, plan.rows, screen)) if plan.rows >= n_cur else None
     for first in range(0, len(asked), plan.queries):

@@ -145,8 +145,14 @@ def check(config: Config, stream: Stream, memory: int) -> None:
 
 def _try_memory(config: Config, stream: Stream, memory: int) -> None:
     """Refuse a byte budget that does not suffice to rank the largest universe."""
-    width = BACKBONES[config.backbone].width(config.dim)
-    RankingPlan.within(memory, stream.entity_counts[-1], width, widened=config.dtype != "float64")
+    backbone = BACKBONES[config.backbone]
+    RankingPlan.within(
+        memory,
+        stream.entity_counts[-1],
+        backbone.width(config.dim),
+        widened=config.dtype != "float64",
+        as_bytes=backbone.geometry is Geometry.L1,
+    )
 
 
 NAMED = 5  # updates that a remark names; the others are counted
