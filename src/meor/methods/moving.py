@@ -25,6 +25,9 @@ from meor.methods.equations import SHIFT_ABOVE, gaps, mean_reference, squared_hi
 from meor.methods.frozen import query_rows
 from meor.methods.moving_scale import MovingScale
 from meor.search.exact import exact, exact_columns, exact_scores
+from meor.search.outrankers import outrankers
+from meor.search.queries import Known, Queries
+from meor.search.screen import Candidates
 from meor.training.loss import Embedding, grouped
 from meor.typing import SIDES, Floats, Ids
 
@@ -42,11 +45,12 @@ def moving_penalty(
     row_EW = candidate_rows(backbone, entity.data[: cohort.n_cur])
     query_XW = query_rows(cohort, np.arange(len(cohort)), backbone, entity.data, relation.data)
     tau_Q = scale.tau(query_XW, row_EW, index)
-    each = 32 * (1 + draws) * max(cohort.n_new, 1)
+    candidates = Candidates.prepare(backbone.scoring, row_EW, coarse=True)
+    each = 32 * (1 + draws) * max(cohort.n_new, 1) + 8 * cohort.n_cur
     size, found = max(1, comparison.settings.memory // each), []
     for begin in range(0, len(index), size):
         part, tau = index[begin : begin + size], tau_Q[begin : begin + size]
-        outranking = _outranking(comparison, backbone, query_XW[part], row_EW, part, tau)
+        outranking = _outranking(comparison, candidates, query_XW[part], part, tau)
         if outranking is not None:
             found.append(_excess(comparison, backbone, entity, relation, outranking))
     if not found:
@@ -68,14 +72,14 @@ class _Outranking:
 
 
 def _outranking(
-    comparison: Comparison, backbone: Backbone, query_QW: Floats, row_EW: Floats, part: Ids, tau_Q: Floats
+    comparison: Comparison, candidates: Candidates, query_QW: Floats, part: Ids, tau_Q: Floats
 ) -> _Outranking | None:
     """The candidates above the answers of active occurrences; None if no occurrence is active."""
     cohort, variant = comparison.cohort, comparison.variant
     column_QC, size_QG, slot_C = comparison.columns(part)
-    score_QC = exact_columns(backbone.scoring, query_QW, row_EW, column_QC)
-    answer_Q = exact_scores(backbone.scoring, query_QW, row_EW, cohort.answer[part])
-    require_finite(cohort, np.column_stack([score_QC, answer_Q]), part)
+    answer_Q = exact_scores(candidates.scoring, query_QW, candidates.row, cohort.answer[part])
+    require_finite(cohort, answer_Q, part)
+    score_QC = _column_scores(cohort, candidates, query_QW, part, answer_Q, column_QC)
     query, column = np.nonzero((score_QC > answer_Q[:, None]) & (column_QC >= 0))
     apart = (score_QC[query, column] - answer_Q[query]) / tau_Q[query]
     group, size = query * size_QG.shape[1] + slot_C[column], torch.from_numpy(size_QG)
@@ -97,6 +101,24 @@ def _outranking(
         size[torch.from_numpy(active)],
         reference_Q[torch.from_numpy(active)],
     )
+
+
+def _column_scores(
+    cohort: Cohort, candidates: Candidates, query_QW: Floats, part: Ids, answer_Q: Floats, column_QC: Ids
+) -> Floats:
+    """[Q, C] scores of columns; minus infinity may stand for any that is not above the answer."""
+    if candidates.screened is None:
+        score_QC = exact_columns(candidates.scoring, query_QW, candidates.row, column_QC)
+        require_finite(cohort, score_QC, part)
+        return score_QC
+    # An entity stands in several draws, and most are below the answer: each is looked at once.
+    known = Known(cohort.known_start, cohort.known_end, cohort.known).select(part)
+    answer = cohort.answer[part]
+    queries = Queries.prepare(candidates.scoring, query_QW, answer, known, answer_Q, coarse=True)
+    above = outrankers(candidates, queries)
+    score_QE = np.full((len(part), cohort.n_cur), -np.inf)
+    score_QE[np.repeat(np.arange(len(part)), np.diff(above.start)), above.column] = above.score
+    return np.take_along_axis(score_QE, column_QC, axis=1)  # -1: the last one, whom the caller leaves out
 
 
 def _pressures(comparison: Comparison, gap_P: Tensor, group: Ids, size_QG: Tensor) -> tuple[Tensor, Tensor]:
