@@ -143,7 +143,7 @@ def _fused(
     if len(relation_gradient):
         first = len(relation) - len(relation_gradient)
         start, entry = grouped(np.ascontiguousarray(fact[:, 1]), first, len(relation_gradient))
-        told = space.scratch, vector, vector_length, relation_gradient
+        told = space.scratch, space.weight, vector, vector_length, relation_gradient
         share(gather_relations, len(relation_gradient), first, start, entry, *told)
     return float(space.loss.sum())
 

@@ -29,51 +29,60 @@ def unit_rows(begin, end, table, unit, length):
 
 
 @fast_part
-def _meet(query, row, factor, d_query):
-    """The distance of two rows; its gradient by the query row, times a factor, is added on the way."""
-    distance = 0.0
+def _distance(query, row):
+    total = 0.0
+    for i in range(query.shape[0]):
+        total += abs(query[i] - row[i])
+    return total
+
+
+@fast_part
+def _pull(query, row, factor, d_query):
+    """Add the gradient of the distance by the query row, times a factor."""
     for i in range(query.shape[0]):
         apart = query[i] - row[i]
-        distance += abs(apart)
         d_query[i] += factor * math.copysign(1.0, apart) if apart != 0 else 0.0
-    return distance
 
 
 @fast_kernel
 def sweep_items(begin, end, margin, share, entity, relation, fact, negative, replaced, scratch, weight, loss):
     """Loss of each item, d(loss)/d(score) of its pairs, and the folded gradient of head, tail and relation.
 
-    `share` is what an item's loss counts in the batch. A score is minus a distance.
+    `share` is what an item's loss counts in the batch. A score is minus a distance. Most items of a trained
+    model are beyond the margin: they have weights of 0, and no gradient, which nobody reads.
     """
     n_negatives = negative.shape[1]
     each = 1.0 / n_negatives
     for b in range(begin, end):
         head, rel, tail = fact[b, 0], fact[b, 1], fact[b, 2]
         query_tail, query_head = scratch[0, b], scratch[1, b]
-        d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
         _form_query(TRANSLATION, TAIL, entity[head], relation[rel], query_tail)
         _form_query(TRANSLATION, HEAD, entity[tail], relation[rel], query_head)
-        d_head[:] = 0
-        d_tail[:] = 0
-        # A head's gradient is that of the query for the tail, and a tail's that of the query for the head.
-        positive = _meet(query_tail, entity[tail], 1.0, d_head)
         total = 0.0
         for k in range(n_negatives):
-            row = entity[negative[b, k]]
-            if replaced[b, k] == 1:
-                total += _meet(query_tail, row, -each, d_head)
-            else:
-                total += _meet(query_head, row, -each, d_tail)
-        hinge = positive - total * each + margin
+            total += _distance(query_tail if replaced[b, k] == 1 else query_head, entity[negative[b, k]])
+        hinge = _distance(query_tail, entity[tail]) - total * each + margin
         loss[b] = max(hinge, 0.0)
         active = share if hinge > 0 else 0.0
         weight[b, n_negatives] = -active
         for k in range(n_negatives):
             weight[b, k] = active * each
-        for i in range(entity.shape[1]):
-            d_head[i] *= active
-            d_tail[i] *= active
-            d_rel[i] = d_head[i] - d_tail[i]
+        if hinge > 0:
+            d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
+            d_head[:] = 0
+            d_tail[:] = 0
+            # A head's gradient is that of the query for the tail, a tail's that of the query for the head.
+            _pull(query_tail, entity[tail], 1.0, d_head)
+            for k in range(n_negatives):
+                row = entity[negative[b, k]]
+                if replaced[b, k] == 1:
+                    _pull(query_tail, row, -each, d_head)
+                else:
+                    _pull(query_head, row, -each, d_tail)
+            for i in range(entity.shape[1]):
+                d_head[i] *= active
+                d_tail[i] *= active
+                d_rel[i] = d_head[i] - d_tail[i]
 
 
 @fast_part
@@ -98,6 +107,8 @@ def gather_rows(begin, end, first, batch, unit, length, gradient):
         own[:] = 0
         for p in range(start[row], start[row + 1]):
             b, slot = entry[p] // slots, entry[p] % slots
+            if weight[b, n_negatives] == 0:
+                continue
             if slot <= n_negatives:
                 on_tail = slot == n_negatives or replaced[b, slot] == 1
                 query, of = scratch[0 if on_tail else 1, b], weight[b, slot]
@@ -113,11 +124,13 @@ def gather_rows(begin, end, first, batch, unit, length, gradient):
 
 
 @fast_kernel
-def gather_relations(begin, end, first, start, entry, scratch, unit, length, gradient):
+def gather_relations(begin, end, first, start, entry, scratch, weight, unit, length, gradient):
     for row in range(begin, end):
         own = gradient[row]
         own[:] = 0
         for p in range(start[row], start[row + 1]):
+            if weight[entry[p], -1] == 0:
+                continue
             folded = scratch[4, entry[p]]
             for i in range(own.shape[0]):
                 own[i] += folded[i]
