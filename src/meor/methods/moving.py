@@ -20,13 +20,12 @@ from meor.backbone.base import Backbone, Geometry
 from meor.cohort.newcomers import Cohort
 from meor.compiled import fast_kernel, kernel, share
 from meor.evaluation.tally import candidate_rows
+from meor.methods.above import above_answers
 from meor.methods.comparison import Comparison, require_finite
 from meor.methods.equations import SHIFT_ABOVE, gaps, mean_reference, squared_hinge
 from meor.methods.frozen import query_rows
 from meor.methods.moving_scale import MovingScale
-from meor.search.exact import exact, exact_columns, exact_scores
-from meor.search.outrankers import outrankers
-from meor.search.queries import Known, Queries
+from meor.search.exact import exact, exact_scores
 from meor.search.screen import Candidates
 from meor.training.loss import Embedding, grouped
 from meor.typing import SIDES, Floats, Ids
@@ -79,9 +78,8 @@ def _outranking(
     column_QC, size_QG, slot_C = comparison.columns(part)
     answer_Q = exact_scores(candidates.scoring, query_QW, candidates.row, cohort.answer[part])
     require_finite(cohort, answer_Q, part)
-    score_QC = _column_scores(cohort, candidates, query_QW, part, answer_Q, column_QC)
-    query, column = np.nonzero((score_QC > answer_Q[:, None]) & (column_QC >= 0))
-    apart = (score_QC[query, column] - answer_Q[query]) / tau_Q[query]
+    query, column, score = above_answers(cohort, candidates, query_QW, part, answer_Q, column_QC)
+    apart = (score - answer_Q[query]) / tau_Q[query]
     group, size = query * size_QG.shape[1] + slot_C[column], torch.from_numpy(size_QG)
     new_Q, reference_Q = _pressures(comparison, torch.from_numpy(apart), group, size)
     active = (new_Q > reference_Q).numpy()
@@ -101,24 +99,6 @@ def _outranking(
         size[torch.from_numpy(active)],
         reference_Q[torch.from_numpy(active)],
     )
-
-
-def _column_scores(
-    cohort: Cohort, candidates: Candidates, query_QW: Floats, part: Ids, answer_Q: Floats, column_QC: Ids
-) -> Floats:
-    """[Q, C] scores of columns; minus infinity may stand for any that is not above the answer."""
-    if candidates.screened is None:
-        score_QC = exact_columns(candidates.scoring, query_QW, candidates.row, column_QC)
-        require_finite(cohort, score_QC, part)
-        return score_QC
-    # An entity stands in several draws, and most are below the answer: each is looked at once.
-    known = Known(cohort.known_start, cohort.known_end, cohort.known).select(part)
-    answer = cohort.answer[part]
-    queries = Queries.prepare(candidates.scoring, query_QW, answer, known, answer_Q, coarse=True)
-    above = outrankers(candidates, queries)
-    score_QE = np.full((len(part), cohort.n_cur), -np.inf)
-    score_QE[np.repeat(np.arange(len(part)), np.diff(above.start)), above.column] = above.score
-    return np.take_along_axis(score_QE, column_QC, axis=1)  # -1: the last one, whom the caller leaves out
 
 
 def _pressures(comparison: Comparison, gap_P: Tensor, group: Ids, size_QG: Tensor) -> tuple[Tensor, Tensor]:
@@ -152,7 +132,8 @@ def _excess(
     answer, anchor = cohort.answer[found.index], cohort.anchor[found.index]
     ids, local = np.unique(np.concatenate([anchor, answer, found.entity]), return_inverse=True)
     # Rows are taken once: each taking would give a gradient of the size of the whole table.
-    row_UW = (entity.whole() if entity.first else entity.trained)[torch.from_numpy(ids)]
+    table = entity.whole() if entity.first else entity.trained
+    row_UW = table.index_select(0, torch.from_numpy(ids))
     anchor_row = row_UW[torch.from_numpy(local[: len(anchor)])]
     query_QW = _queries(cohort, backbone, anchor_row, relation, found.index)
     pair = np.concatenate([np.arange(len(answer)), found.query]), local[len(anchor) :]

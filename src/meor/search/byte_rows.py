@@ -71,6 +71,10 @@ class ByteRows:
         share(_to_bytes, len(place), query_QW, place, *self.grid, byte, error)
         return byte.view(np.uint64), error
 
+    def slack(self, error: Floats, size: Floats, largest: float, distance: Floats) -> Floats:
+        """How far a distance may be from its sum of bytes; a hair more, because everything is rounded."""
+        return (error + self.error) * (1 + 1e-6) + 1e-12 * (size + largest + np.abs(distance))
+
 
 def l1_norms(row_EW: Floats) -> Floats:
     """A hair more than they are."""

@@ -94,9 +94,8 @@ def _count_bytes(
     candidates: Candidates, rows: ByteRows, queries: Queries, universe: Universe, tally: Ids
 ) -> None:
     words, error = rows.words_of(queries.row, queries.place)
-    # A hair more, because errors, distances and exact scores are rounded themselves.
     largest, needed = candidates.size[universe.begin : universe.end].max(), -queries.threshold
-    slack = (error + rows.error) * (1 + 1e-6) + 1e-12 * (queries.size + largest + np.abs(needed))
+    slack = rows.slack(error, queries.size, largest, needed)
     low, high = (needed - slack) / rows.grid.step, (needed + slack) / rows.grid.step
     limit = float(NEVER - 1)
     bounds = Band(*(np.clip(edge, -1, limit).astype(np.int64) for edge in (np.floor(low), np.ceil(high))))

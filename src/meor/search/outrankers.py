@@ -12,30 +12,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from meor.backbone.base import Backbone, Geometry
-from meor.compiled import fast_kernel, kernel, kernel_part, share
+from meor.compiled import kernel, share
 from meor.search.byte_rows import LANES
 from meor.search.exact import Array, exact, first_from, tiles
 from meor.search.queries import Queries
-from meor.search.screen import Candidates, Coarse, band, coarse_products, narrow_towards
+from meor.search.screen import Candidates
+from meor.search.screened_tiles import Bound, bound_of, may_outrank, screened_tile
 from meor.typing import Floats, Ids
 
 TILE_BYTES = 2**25
-_buffer = torch.empty(0)
-"""The last score tile's memory: fresh pages for every tile would cost as much as its product."""
-
-
-class Bound(NamedTuple):
-    """A candidate with `tile * step + over_error * error + over_norm * norm < low` cannot outrank."""
-
-    step: Array  # [C] float32, of the columns
-    error: Array
-    norm: Array
-    over_error: Array  # [Q] float32
-    over_norm: Array
-    low: Array
 
 
 class Place(NamedTuple):
@@ -97,12 +84,12 @@ def outrankers(candidates: Candidates, queries: Queries, *, offset: int = 0) -> 
     if isinstance(candidates.scoring, Backbone):
         return _plainly(candidates.scoring, candidates.row, queries, offset)
     screened = candidates.screened is not None and queries.screened is not None
-    bound = _bound(candidates, queries, screened)
+    bound = bound_of(candidates, queries, screened)
     block = max(1, min(len(queries), TILE_BYTES // (4 * max(n_rows, LANES))))
     parts = []
     for first in range(0, len(queries), block):
         part = slice(first, min(first + block, len(queries)))
-        tile = _tile(candidates, queries, part, screened)
+        tile = screened_tile(candidates, queries, part, screened)
         parts.append(_collect(candidates, queries, tile, bound, Place(first, offset)))
     return Outrankers.one_after_another(parts)
 
@@ -122,66 +109,6 @@ def _plainly(backbone: Backbone, row: Array, queries: Queries, offset: int) -> O
     return Outrankers(start, column[order], found[order])
 
 
-def _bound(candidates: Candidates, queries: Queries, screened: bool) -> Bound:
-    """For L1 the screened score is minus the distance."""
-    n_columns, none_Q = len(candidates.row), np.zeros(len(queries), np.float32)
-    one_C, none_C = np.ones(n_columns, np.float32), np.zeros(n_columns, np.float32)
-    if not (screened and n_columns):
-        return Bound(one_C, none_C, none_C, none_Q, none_Q, np.full(len(queries), -np.inf, np.float32))
-    if isinstance(candidates.screened, Coarse) and isinstance(queries.screened, Coarse):
-        mine, theirs = candidates.screened, queries.screened
-        # Everything in steps of the query; a hair more, since this sum is made in float32.
-        inverse = (1 + 1e-6) / theirs.step.astype(np.float64)
-        over_error = inverse * (theirs.size + theirs.error)
-        over_norm = inverse * (theirs.error + 1e-6 * theirs.size)
-        return Bound(
-            mine.step,
-            mine.error,
-            mine.size,
-            narrow_towards(over_error, np.inf),
-            narrow_towards(over_norm, np.inf),
-            narrow_towards(queries.threshold / theirs.step, -np.inf),
-        )
-    low, high = band(candidates, queries.size, queries.threshold, 0, n_columns)
-    return Bound(one_C, none_C, none_C, none_Q, none_Q, low if candidates.scoring is Geometry.DOT else -high)
-
-
-def _tile(candidates: Candidates, queries: Queries, part: slice, screened: bool) -> Array:
-    """[Q, C] screened scores; zeros, which pass any -inf bound, where nothing is screened."""
-    shape = part.stop - part.start, len(candidates.row)
-    if not screened:
-        return np.zeros(shape, np.float32)
-    mine, theirs = candidates.screened, queries.screened
-    if isinstance(mine, Coarse) and isinstance(theirs, Coarse):
-        some = theirs if shape[0] == len(queries) else theirs.take(np.arange(part.start, part.stop))
-        return coarse_products(some, mine, _memory(*shape).view(torch.int32))
-    narrow = theirs[part]  # type: ignore[index]
-    if isinstance(mine, torch.Tensor):
-        return torch.mm(torch.from_numpy(narrow), mine.T, out=_memory(*shape)).numpy()
-    tile = np.empty((shape[0], len(mine) * LANES), np.float32)  # type: ignore[arg-type]
-    share(negated_distances, shape[0], mine, narrow, tile)
-    return tile[:, : shape[1]]
-
-
-def _memory(n_queries: int, n_columns: int) -> torch.Tensor:
-    global _buffer  # noqa: PLW0603  (a cache of memory, not of results)
-    if _buffer.numel() < n_queries * n_columns:
-        _buffer = torch.empty(n_queries * n_columns)
-    return _buffer[: n_queries * n_columns].view(n_queries, n_columns)
-
-
-@fast_kernel
-def negated_distances(begin, end, blocks, query, tile):
-    for q in range(begin, end):
-        for b in range(blocks.shape[0]):
-            line = tile[q, b * LANES : (b + 1) * LANES]
-            line[:] = 0
-            for i in range(query.shape[1]):
-                value = query[q, i]
-                for lane in range(LANES):
-                    line[lane] -= abs(value - blocks[b, i, lane])
-
-
 def _collect(candidates: Candidates, queries: Queries, tile: Array, bound: Bound, place: Place) -> Outrankers:
     """The outrankers of the queries of one tile: count who may be one, make room, score those exactly."""
     possible = np.empty((len(tile), -(-tile.shape[1] // LANES)), np.int32)
@@ -196,11 +123,6 @@ def _collect(candidates: Candidates, queries: Queries, tile: Array, bound: Bound
     return Outrankers(start, room.column[: start[-1]], room.score[: start[-1]])
 
 
-@kernel_part
-def _may_outrank(score, c, bound, over_error, over_norm, low):
-    return np.float32(score) * bound.step[c] + over_error * bound.error[c] + over_norm * bound.norm[c] >= low
-
-
 @kernel
 def _count_possible(begin, end, tile, bound, place, possible):
     """How many columns of each block of LANES may outrank: counted side by side, because few do."""
@@ -210,7 +132,7 @@ def _count_possible(begin, end, tile, bound, place, possible):
         for block in range(possible.shape[1]):
             number = np.int32(0)
             for c in range(block * LANES, min(block * LANES + LANES, tile.shape[1])):
-                number += np.int32(_may_outrank(tile[line, c], c, bound, over_error, over_norm, low))
+                number += np.int32(may_outrank(tile[line, c], c, bound, over_error, over_norm, low))
             possible[line, block] = number
 
 
@@ -226,7 +148,7 @@ def _fill(begin, end, is_dot, tile, bound, place, possible, asked, row, room):
             if possible[line, block] == 0:
                 continue
             for c in range(block * LANES, min(block * LANES + LANES, tile.shape[1])):
-                if not _may_outrank(tile[line, c], c, bound, over_error, over_norm, low):
+                if not may_outrank(tile[line, c], c, bound, over_error, over_norm, low):
                     continue
                 known = first_from(asked.known_id, known, last, c + place.entity)
                 if known < last and asked.known_id[known] == c + place.entity:

@@ -51,7 +51,7 @@ class Candidates:
     scoring: Scoring
     row: Floats  # [E, W] float64
     screened: torch.Tensor | Array | Coarse | ByteRows | None
-    """DOT: float32 [E, W] or `Coarse`. L1: float32 [blocks, W, LANES], or bytes where pairs are counted."""
+    """DOT: float32 [E, W] or `Coarse`. L1: `ByteRows`, or float32 [blocks, W, LANES]."""
     size: Floats  # [E] L2 norm (DOT) or L1 norm (L1)
 
     @classmethod
@@ -68,8 +68,8 @@ class Candidates:
     ) -> Candidates:
         """Narrow and measure rows; `into` gives up its buffers, for rows that move at every step.
 
-        Without `lanes` the float32 rows of L1 stay [E, W] too, as queries need them. `coarse`: bytes
-        where the geometry and the machine allow them. `counted`: L1 rows for `counting.count_range` alone.
+        Without `lanes` the float32 rows of L1 stay [E, W] too, as queries need them. `coarse`: bytes, for
+        `outrankers` alone, where the machine allows them. `counted`: for `counting.count_range` alone.
         """
         row = np.ascontiguousarray(row, dtype=np.float64)
         if not isinstance(scoring, Geometry):
@@ -79,7 +79,7 @@ class Candidates:
             rounded = Coarse.of(row, held)
             fits = sizes_fit_float32(rounded.size.max(initial=0.0), row.shape[1])
             return cls(scoring, row, rounded if fits else None, rounded.size)
-        if scoring is Geometry.L1 and counted and screen and len(row):
+        if scoring is Geometry.L1 and (counted or (coarse and lanes)) and screen and len(row):
             size = l1_norms(row)
             fits = sizes_fit_float32(size.max(), row.shape[1])
             return cls(scoring, row, ByteRows.of(row) if fits else None, size)

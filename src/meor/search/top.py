@@ -18,9 +18,9 @@ from meor.compiled import kernel, share
 from meor.errors import NonFiniteError
 from meor.search.byte_rows import LANES
 from meor.search.exact import Array, exact, tiles
-from meor.search.outrankers import negated_distances
 from meor.search.queries import Known
 from meor.search.screen import UNIT32, Candidates, sizes_fit_float32
+from meor.search.screened_tiles import negated_distances
 from meor.typing import Floats, Ids
 
 TILE_BYTES: Final = 2**25
