@@ -174,42 +174,45 @@ def _count_dot_tile(begin, end, query, first, tile, asked, row, bounds, cursor, 
 
 
 @kernel_part
-def _tally_block(total, first, q, asked, universe, bounds, known_at, tally):
-    """Tally one measured block of candidates first..first+LANES-1."""
-    # Lanes of another range, the answer and what is known do not count.
-    answer = asked.answer[q]
-    total[: max(0, universe.begin - first)] = NEVER
-    total[min(LANES, universe.end - first) :] = NEVER
+def _blank(total, first, begin, end, answer):
+    """Lanes of another range and the answer do not count."""
+    if first < begin or first + LANES > end:
+        total[: max(0, begin - first)] = NEVER
+        total[min(LANES, end - first) :] = NEVER
     if first <= answer < first + LANES:
         total[answer - first] = NEVER
-    while known_at < asked.known_end[q] and asked.known_id[known_at] < first + LANES:
-        total[asked.known_id[known_at] - first] = NEVER
-        known_at += 1
-    low, high = bounds.low[q], bounds.high[q]
-    nearer = possible = np.int32(0)
-    for lane in range(LANES):
-        nearer += np.int32(total[lane] < low)
-        possible += np.int32(total[lane] <= high)
-    tally[GREATER] += nearer
-    if possible == nearer:
-        return
-    query, threshold = asked.row[asked.place[q]], asked.threshold[q]
-    for lane in range(LANES):
-        if low <= total[lane] <= high:
-            _judge(False, query, universe.row[first + lane], threshold, answer, first + lane, tally)
 
 
 @kernel
 def _count_l1(begin, end, blocks, words, asked, universe, bounds, tally):
     """Tally a universe for groups begin..end-1 of queries."""
+    # Arrays are taken out of their tuples here: inside the loops that would take longer than a block.
+    row_EW, low_Q, high_Q, answer_Q = universe.row, bounds.low, bounds.high, asked.answer
+    known_id, known_end, cursor = asked.known_id, asked.known_end, asked.known_start.copy()
     total = np.empty(LANES, np.int64)
-    cursor = asked.known_start.copy()
     for group in range(begin, end):
         last = min((group + 1) * GROUP, words.shape[0])
         for b in range(universe.begin // LANES, -(-universe.end // LANES)):
             first = b * LANES
             for q in range(group * GROUP, last):
-                while cursor[q] < asked.known_end[q] and asked.known_id[cursor[q]] < first:
-                    cursor[q] += 1
                 sums_of_bytes(words[q], blocks[b], total)
-                _tally_block(total, first, q, asked, universe, bounds, cursor[q], tally[q])
+                _blank(total, first, universe.begin, universe.end, answer_Q[q])
+                while cursor[q] < known_end[q] and known_id[cursor[q]] < first + LANES:
+                    if known_id[cursor[q]] >= first:
+                        total[known_id[cursor[q]] - first] = NEVER
+                    cursor[q] += 1
+                low, high, nearer, possible = low_Q[q], high_Q[q], 0, 0
+                for lane in range(LANES):
+                    nearer += total[lane] < low
+                    possible += total[lane] <= high
+                tally[q, GREATER] += nearer
+                if possible > nearer:
+                    _judge_lanes(total, low, high, first, q, asked, row_EW, tally[q])
+
+
+@kernel_part
+def _judge_lanes(total, low, high, first, q, asked, row, tally):
+    query, threshold, answer = asked.row[asked.place[q]], asked.threshold[q], asked.answer[q]
+    for lane in range(LANES):
+        if low <= total[lane] <= high:
+            _judge(False, query, row[first + lane], threshold, answer, first + lane, tally)
