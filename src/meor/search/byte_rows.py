@@ -13,7 +13,6 @@ of bytes are exact integers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +22,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from meor.compiled import kernel, kernel_part, share
+from meor.compiled import fast_kernel, kernel, kernel_part, share
 from meor.search.exact import Array
 from meor.typing import Floats
 
@@ -34,7 +33,7 @@ REACH: Final = 5.0  # the grid spans so many standard deviations of a coordinate
 VECTOR: Final = 64  # bytes that are compared at once, in as many instructions as the machine needs
 REGISTERS: Final = 4  # vectors of sums that every machine can hold
 TOGETHER: Final = 128  # groups whose sums fit 16 bits
-SOME: Final = 2048  # rows
+SOME: Final = 1024  # rows decide the grid
 
 
 class Grid(NamedTuple):
@@ -51,18 +50,20 @@ class ByteRows:
     byte: Array  # [blocks, groups * LANES * GROUP] uint8
     error: float  # the largest |e_x|_1
     grid: Grid
+    size: Floats  # [E] L1 norms, a hair more than they are
 
     @classmethod
     def of(cls, row_EW: Floats) -> ByteRows:
-        centre = row_EW.mean(0)
-        squares = sum(float(np.square(part - centre).sum()) for part in _parts(row_EW))
-        spread = math.sqrt(squares / row_EW.size)
+        some = row_EW[:: -(-len(row_EW) // SOME)]  # any grid will do: what it loses is measured on all rows
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller refuses rows by their norms
+            centre = some.mean(0)
+            spread = math.sqrt(np.square(some - centre).mean())
         grid = Grid(centre, 2 * REACH * spread / LARGEST_BYTE or 1.0)
         groups = -(-row_EW.shape[1] // GROUP)
         blocks = np.zeros((-(-len(row_EW) // LANES), groups, LANES, GROUP), np.uint8)
-        error = np.zeros(len(row_EW))
-        share(_to_blocks, len(row_EW), row_EW, *grid, blocks, error)
-        return cls(blocks.reshape(len(blocks), -1), float(error.max(initial=0.0)), grid)
+        error, size = np.empty((2, len(row_EW)))
+        share(_to_blocks, len(row_EW), row_EW, *grid, blocks, error, size)
+        return cls(blocks.reshape(len(blocks), -1), float(error.max(initial=0.0)), grid, size)
 
     def words_of(self, query_QW: Floats, place: Array) -> tuple[Array, Floats]:
         """[Q, groups] queries on the same grid, a word per group; and |e_q|_1."""
@@ -76,37 +77,33 @@ class ByteRows:
         return (error + self.error) * (1 + 1e-6) + 1e-12 * (size + largest + np.abs(distance))
 
 
-def l1_norms(row_EW: Floats) -> Floats:
-    """A hair more than they are."""
-    return np.concatenate([np.abs(part).sum(1) for part in _parts(row_EW)]) * (1 + 1e-12)
-
-
-def _parts(row_EW: Floats) -> Iterator[Floats]:
-    """Some rows at a time: a copy of all of them would take their memory again."""
-    return (row_EW[first : first + SOME] for first in range(0, len(row_EW), SOME))
-
-
 @kernel_part
-def _rounded(value, centre, step):
+def _rounded(value, centre, step, inverse):
     """The nearest byte, and how far it is."""
-    nearest = min(max(np.rint((value - centre) / step) + 128.0, 0.0), 255.0)
+    nearest = min(max(np.rint((value - centre) * inverse) + 128.0, 0.0), 255.0)
     return np.uint8(nearest), abs(value - (centre + step * (nearest - 128.0)))
 
 
-@kernel
-def _to_blocks(begin, end, row, centre, step, blocks, error):
+@fast_kernel
+def _to_blocks(begin, end, row, centre, step, blocks, error, size):
+    inverse = 1.0 / step
     for e in range(begin, end):
         block, lane = e // LANES, e % LANES
+        lost = norm = 0.0
         for i in range(row.shape[1]):
-            blocks[block, i // GROUP, lane, i % GROUP], lost = _rounded(row[e, i], centre[i], step)
-            error[e] += lost
+            value = row[e, i]
+            blocks[block, i // GROUP, lane, i % GROUP], apart = _rounded(value, centre[i], step, inverse)
+            lost += apart
+            norm += abs(value)
+        error[e], size[e] = lost, norm * (1 + 1e-12)
 
 
 @kernel
 def _to_bytes(begin, end, row, place, centre, step, byte, error):
+    inverse = 1.0 / step
     for q in range(begin, end):
         for i in range(row.shape[1]):
-            byte[q, i], lost = _rounded(row[place[q], i], centre[i], step)
+            byte[q, i], lost = _rounded(row[place[q], i], centre[i], step, inverse)
             error[q] += lost
 
 

@@ -30,7 +30,7 @@ import torch
 
 from meor.backbone.base import Geometry, Scoring
 from meor.compiled import fast_kernel, kernel, kernel_part, share
-from meor.search.byte_rows import LANES, ByteRows, l1_norms
+from meor.search.byte_rows import LANES, ByteRows
 from meor.search.exact import Array
 from meor.typing import Floats
 
@@ -80,9 +80,9 @@ class Candidates:
             fits = sizes_fit_float32(rounded.size.max(initial=0.0), row.shape[1])
             return cls(scoring, row, rounded if fits else None, rounded.size)
         if scoring is Geometry.L1 and (counted or (coarse and lanes)) and screen and len(row):
-            size = l1_norms(row)
-            fits = sizes_fit_float32(size.max(), row.shape[1])
-            return cls(scoring, row, ByteRows.of(row) if fits else None, size)
+            bytes_ = ByteRows.of(row)
+            fits = sizes_fit_float32(bytes_.size.max(), row.shape[1])
+            return cls(scoring, row, bytes_ if fits else None, bytes_.size)
         if scoring is Geometry.L1 and lanes and screen and len(row):
             blocks, size = _lanes(row)
             return cls(scoring, row, blocks if sizes_fit_float32(size.max(), row.shape[1]) else None, size)
