@@ -49,6 +49,8 @@ class Backbone(ABC):
             raise TypeError(f"{cls.__name__}.score would never be called. A backbone's score is `compare`.")
         if not _declared_after(cls, "geometry", ("compare", "compare_all", "candidate")):
             cls.geometry = None
+        if not _declared_after(cls, "candidate_gradient", ("candidate",)):
+            cls.candidate_gradient = Backbone.candidate_gradient  # type: ignore[method-assign]
         formula = ("query", "compare", "compare_all", "candidate", "geometry")
         if not _declared_after(cls, "fused_form", formula):
             cls.fused_form = None
@@ -68,6 +70,18 @@ class Backbone(ABC):
     def candidate(self, row_EW: Tensor) -> Tensor:
         """What a query row is compared with, of stored rows: the rows themselves, or e.g. unit rows."""
         return row_EW
+
+    def candidate_gradient(self, row_EW: Tensor, gradient_EW: Tensor) -> Tensor:
+        """The gradient by stored rows, given that by what `candidate` makes of them; it may be overwritten.
+
+        Whoever declares a candidate may declare this too: autograd takes several times as long.
+        """
+        if self.compares_stored_rows:
+            return gradient_EW
+        with torch.enable_grad():
+            own = row_EW.detach().requires_grad_()
+            (found,) = torch.autograd.grad(self.candidate(own), own, gradient_EW)
+        return found
 
     @property
     def compares_stored_rows(self) -> bool:

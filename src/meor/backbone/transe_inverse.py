@@ -8,11 +8,15 @@ second relation id.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from meor.backbone.base import Backbone, Geometry
 from meor.typing import Side
+
+SMALLEST = 1e-12
+"""`normalize` divides by at least this."""
 
 
 class TransEInverse(Backbone):
@@ -27,6 +31,14 @@ class TransEInverse(Backbone):
 
     def candidate(self, row_EW: Tensor) -> Tensor:
         return normalize(row_EW, dim=-1)
+
+    def candidate_gradient(self, row_EW: Tensor, gradient_EW: Tensor) -> Tensor:
+        """(g - (g.u) u) / |x| for u = x / |x|; below SMALLEST the length is a constant."""
+        length_E = row_EW.norm(dim=-1)
+        divisor_E = length_E.clamp_min(SMALLEST)
+        unit_EW = row_EW / divisor_E[:, None]
+        along_E = torch.einsum("ew,ew->e", gradient_EW, unit_EW).where(length_E > SMALLEST, 0.0)
+        return gradient_EW.addcmul_(unit_EW, along_E[:, None], value=-1).div_(divisor_E[:, None])
 
     def query(self, anchor_QW: Tensor, relation_QW: Tensor, side: Side) -> Tensor:
         forward, inverse = relation_QW.chunk(2, dim=-1)
