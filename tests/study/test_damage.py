@@ -349,4 +349,9 @@ def test_the_committed_results_are_what_their_manifests_say() -> None:
         assert read_rows(folder / "runs.parquet")
         there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
         unlisted = there - set(Results(folder).files.sha256) - {MANIFEST, SECONDS, "report.html", "README.md"}
-        assert all(name.startswith("figures/") for name in unlisted)
+        # A study that is not finished may keep the rows of its runs, so that its command goes on from them.
+        assert all(name.startswith("figures/") or _is_row(name) for name in unlisted), sorted(unlisted)
+
+
+def _is_row(name: str) -> bool:
+    return name.startswith("runs/") and name.endswith((".json", "/study.yaml"))
