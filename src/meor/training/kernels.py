@@ -123,12 +123,13 @@ def _sigmoid(x):
 
 
 @fast_part
-def _meet(form, gamma, is_fact, count, query, row, pulls, d_query, weight, slot):
+def _meet(form, gamma, query, row, is_fact, count, pulls, d_query, weight, slot):
     """The loss of a pair; its derivative by the score, over `count`; the gradient of a query that `pulls`."""
     score = _score(form, query, row, gamma)
-    weight[slot] = (-_sigmoid(-score) if is_fact else _sigmoid(score)) / count
+    of = (-_sigmoid(-score) if is_fact else _sigmoid(score)) / count
+    weight[slot] = of
     if pulls:
-        _pull_query(form, weight[slot], query, row, d_query)
+        _pull_query(form, of, query, row, d_query)
     return _softplus(-score if is_fact else score)
 
 
@@ -141,30 +142,31 @@ def sweep_facts(begin, end, form, gamma, counts, trained, tables, batch, scratch
     """
     entity, relation = tables
     fact, negative, replaced = batch
-    width = entity.shape[1]
+    n_negatives = negative.shape[1]
+    d_query = np.empty((2, entity.shape[1]), entity.dtype)
+    d_query_tail, d_query_head = d_query[0], d_query[1]
     for b in range(begin, end):
         head, rel, tail = fact[b, 0], fact[b, 1], fact[b, 2]
         asks_tail = head >= trained[0] or rel >= trained[1]
         asks_head = tail >= trained[0] or rel >= trained[1]
-        query_tail, query_head = scratch[0, b], scratch[1, b]
-        d_query_tail, d_query_head = np.zeros(width, entity.dtype), np.zeros(width, entity.dtype)
+        query_tail, query_head, of = scratch[0, b], scratch[1, b], weight[b]
         _form_query(form, TAIL, entity[head], relation[rel], query_tail)
         _form_query(form, HEAD, entity[tail], relation[rel], query_head)
-        loss[b] = 0.0
+        d_query[:] = 0
+        loss[b] = total = 0.0
         if asks_tail or asks_head:
-            pair = query_tail, entity[tail], asks_tail, d_query_tail
-            loss[b] = _meet(form, gamma, True, counts[0], *pair, weight[b], negative.shape[1])
-        negatives_total = 0.0
-        for k in range(negative.shape[1]):
-            on_tail, put_in = replaced[b, k] == 1, negative[b, k]
-            if not ((asks_tail if on_tail else asks_head) or put_in >= trained[0]):
-                continue
-            if on_tail:
-                pair = query_tail, entity[put_in], asks_tail, d_query_tail
-            else:
-                pair = query_head, entity[put_in], asks_head, d_query_head
-            negatives_total += _meet(form, gamma, False, counts[1], *pair, weight[b], k)
-        loss[b] += negatives_total / negative.shape[1]
+            pair = query_tail, entity[tail], True, counts[0], asks_tail
+            loss[b] = _meet(form, gamma, *pair, d_query_tail, of, n_negatives)
+        for k in range(n_negatives):
+            row = entity[negative[b, k]]
+            if replaced[b, k] == 1:
+                if asks_tail or negative[b, k] >= trained[0]:
+                    pair = query_tail, row, False, counts[1], asks_tail
+                    total += _meet(form, gamma, *pair, d_query_tail, of, k)
+            elif asks_head or negative[b, k] >= trained[0]:
+                pair = query_head, row, False, counts[1], asks_head
+                total += _meet(form, gamma, *pair, d_query_head, of, k)
+        loss[b] += total / n_negatives
         # Whoever is frozen has no gradient, and nobody reads it.
         d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
         d_rel[:] = 0
