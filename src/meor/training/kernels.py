@@ -143,39 +143,34 @@ def sweep_facts(begin, end, form, gamma, counts, trained, tables, batch, scratch
     entity, relation = tables
     fact, negative, replaced = batch
     n_negatives = negative.shape[1]
-    d_query = np.empty((2, entity.shape[1]), entity.dtype)
-    d_query_tail, d_query_head = d_query[0], d_query[1]
+    d_query = np.empty((2, entity.shape[1]), entity.dtype)  # of the query for the tail, and for the head
     for b in range(begin, end):
         head, rel, tail = fact[b, 0], fact[b, 1], fact[b, 2]
         asks_tail = head >= trained[0] or rel >= trained[1]
         asks_head = tail >= trained[0] or rel >= trained[1]
-        query_tail, query_head, of = scratch[0, b], scratch[1, b], weight[b]
-        _form_query(form, TAIL, entity[head], relation[rel], query_tail)
-        _form_query(form, HEAD, entity[tail], relation[rel], query_head)
+        _form_query(form, TAIL, entity[head], relation[rel], scratch[0, b])
+        _form_query(form, HEAD, entity[tail], relation[rel], scratch[1, b])
         d_query[:] = 0
         loss[b] = total = 0.0
         if asks_tail or asks_head:
-            pair = query_tail, entity[tail], True, counts[0], asks_tail
-            loss[b] = _meet(form, gamma, *pair, d_query_tail, of, n_negatives)
+            pair = scratch[0, b], entity[tail], True, counts[0], asks_tail
+            loss[b] = _meet(form, gamma, *pair, d_query[0], weight[b], n_negatives)
         for k in range(n_negatives):
-            row = entity[negative[b, k]]
-            if replaced[b, k] == 1:
-                if asks_tail or negative[b, k] >= trained[0]:
-                    pair = query_tail, row, False, counts[1], asks_tail
-                    total += _meet(form, gamma, *pair, d_query_tail, of, k)
-            elif asks_head or negative[b, k] >= trained[0]:
-                pair = query_head, row, False, counts[1], asks_head
-                total += _meet(form, gamma, *pair, d_query_head, of, k)
+            on_tail, put_in = replaced[b, k] == 1, negative[b, k]
+            asks, which = (asks_tail, 0) if on_tail else (asks_head, 1)
+            if asks or put_in >= trained[0]:
+                pair = scratch[which, b], entity[put_in], False, counts[1], asks
+                total += _meet(form, gamma, *pair, d_query[which], weight[b], k)
         loss[b] += total / n_negatives
         # Whoever is frozen has no gradient, and nobody reads it.
         d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
         d_rel[:] = 0
         if asks_tail:
             d_head[:] = 0
-            _fold_query(form, TAIL, d_query_tail, entity[head], relation[rel], d_head, d_rel)
+            _fold_query(form, TAIL, d_query[0], entity[head], relation[rel], d_head, d_rel)
         if asks_head:
             d_tail[:] = 0
-            _fold_query(form, HEAD, d_query_head, entity[tail], relation[rel], d_tail, d_rel)
+            _fold_query(form, HEAD, d_query[1], entity[tail], relation[rel], d_tail, d_rel)
 
 
 @kernel
