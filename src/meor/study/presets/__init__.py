@@ -16,6 +16,7 @@ PRESET_STUDIES = (
     "control",
     "field",
     "sensitivity",
+    "carry-over",
 )
 
 
