@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from meor.compiled import fast_kernel, fast_part
-from meor.training.kernels import HEAD, TAIL, TRANSLATION, _form_query
+from meor.training.kernels import HEAD, TAIL, TRANSLATION, _form_query, _pull_query, _score
 
 SMALLEST = 1e-12  # torch's normalize divides by at least this
 
@@ -26,22 +26,6 @@ def unit_rows(begin, end, table, unit, length):
         inverse = 1.0 / length[row]
         for i in range(table.shape[1]):
             unit[row, i] = table[row, i] * inverse
-
-
-@fast_part
-def _distance(query, row):
-    total = 0.0
-    for i in range(query.shape[0]):
-        total += abs(query[i] - row[i])
-    return total
-
-
-@fast_part
-def _pull(query, row, factor, d_query):
-    """Add the gradient of the distance by the query row, times a factor."""
-    for i in range(query.shape[0]):
-        apart = query[i] - row[i]
-        d_query[i] += factor * math.copysign(1.0, apart) if apart != 0 else 0.0
 
 
 @fast_kernel
@@ -60,8 +44,9 @@ def sweep_items(begin, end, margin, share, entity, relation, fact, negative, rep
         _form_query(TRANSLATION, HEAD, entity[tail], relation[rel], query_head)
         total = 0.0
         for k in range(n_negatives):
-            total += _distance(query_tail if replaced[b, k] == 1 else query_head, entity[negative[b, k]])
-        hinge = _distance(query_tail, entity[tail]) - total * each + margin
+            query = query_tail if replaced[b, k] == 1 else query_head
+            total += _score(TRANSLATION, query, entity[negative[b, k]], 0.0)
+        hinge = -_score(TRANSLATION, query_tail, entity[tail], 0.0) + total * each + margin
         loss[b] = max(hinge, 0.0)
         active = share if hinge > 0 else 0.0
         weight[b, n_negatives] = -active
@@ -72,13 +57,13 @@ def sweep_items(begin, end, margin, share, entity, relation, fact, negative, rep
             d_head[:] = 0
             d_tail[:] = 0
             # A head's gradient is that of the query for the tail, a tail's that of the query for the head.
-            _pull(query_tail, entity[tail], 1.0, d_head)
+            _pull_query(TRANSLATION, -1.0, query_tail, entity[tail], d_head)
             for k in range(n_negatives):
                 row = entity[negative[b, k]]
                 if replaced[b, k] == 1:
-                    _pull(query_tail, row, -each, d_head)
+                    _pull_query(TRANSLATION, each, query_tail, row, d_head)
                 else:
-                    _pull(query_head, row, -each, d_tail)
+                    _pull_query(TRANSLATION, each, query_head, row, d_tail)
             for i in range(entity.shape[1]):
                 d_head[i] *= active
                 d_tail[i] *= active
