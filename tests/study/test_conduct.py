@@ -14,6 +14,9 @@ from tests.study.tiny_study import hashes, tiny_plan
 
 from meor.errors import StreamError
 from meor.methods.coefficient import Balance
+from meor.run.aside import balance_aside
+from meor.run.control import balanced
+from meor.run.trainer import Resources
 from meor.run.view import RunView
 from meor.storage.json_file import read_sealed, sealed
 from meor.study.cell import run_cell
@@ -235,6 +238,7 @@ def test_weights_can_be_dropped_once_a_row_is_made(place: Path) -> None:
 def test_rows_suffice_to_go_on_and_a_run_that_others_need_is_made_again(
     whole: tuple[Path, Findings], place: Path
 ) -> None:
+    """There is nothing to balance by at update 1, so all updates of the host alone are asked."""
     before = hashes(whole[0])
     moved = place / "moved"
     shutil.copytree(whole[0], moved)
@@ -250,6 +254,32 @@ def test_rows_suffice_to_go_on_and_a_run_that_others_need_is_made_again(
     assert {path.name for path in pair.iterdir() if path.is_dir()} == {"none", "meor"}
     said = [remark for outcome in seen.outcomes for remark in outcome.remarks]
     assert any("pair-1/none is made again" in remark for remark in said)
+
+
+def test_a_balance_made_aside_is_that_of_the_run_of_the_host_alone(
+    whole: tuple[Path, Findings], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = place / "aside"
+    shutil.copytree(whole[0], moved)
+    pair = next((moved / "runs").glob("*/pair-1"))
+    view = RunView.open(pair / "none")
+    config = view.config.model_copy(update={"method": "uncentered"})
+    wanted = balanced(config, view.stream(), 1, view.model)
+    assert wanted.host_norm > 0
+    shutil.rmtree(pair / "none")
+    made = balance_aside(config, pair, stream=view.stream(), resources=Resources(cache=place / "aside-cache"))
+    assert made == wanted
+    assert not list(pair.glob(".meor-*")), "what it was made from is gone"
+
+    enough = replace(made, coefficient=0.5)  # as if it sufficed
+    monkeypatch.setattr("meor.study.cell.balance_aside", lambda *_, **__: enough)
+    for lost in ("uncentered.json", "uncentered-test.balance.json"):
+        (pair / lost).unlink()
+    shutil.rmtree(pair / "uncentered")
+    found = conduct(tiny_plan(place), moved, means=Means(cache=place / "cache"), executor=Serial())
+    (row,) = [each for each in found.rows if (each.pair, each.method) == (1, "uncentered")]
+    assert row.coefficient == 0.5
+    assert not (pair / "none").exists(), "a whole run of the host alone is not made for it"
 
 
 def test_a_study_recomputed_from_its_ranks_alone_agrees(whole: tuple[Path, Findings]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Unpack
@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from meor.errors import MeorError, StudyError, is_interrupt
 from meor.methods import METHODS, is_penalized
+from meor.run.aside import balance_aside
 from meor.run.classes import classes_hash
 from meor.run.config import Config
 from meor.run.control import CONTROL
@@ -27,23 +28,14 @@ from meor.stream.registry import open_stream
 from meor.stream.rules import Reading
 from meor.stream.snapshot import Stream
 from meor.study.cells import StudyCell, is_source, judged_by, source_of
-from meor.study.coefficient import kept_balance, read_balance
-from meor.study.plan import PAIR
+from meor.study.coefficient import kept_balance, read_balance, write_balance
 from meor.study.protocol_row import lacks_protocols, protocol_columns
 from meor.study.row_file import OtherSettingsError, read_row, require_intact, row_of_run, write_row
 from meor.study.rows import Row
 from meor.study.shared import scheduled
-from meor.study.task import MARK, Outcome, Task, folder_of
+from meor.study.task import MARK, Outcome, Task, Weight, folder_of
 
 Say = Callable[[str], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """What multiplies a penalty, and from which update on."""
-
-    coefficient: float | None
-    begins: int = 1
 
 
 def run_cell(task: Task) -> Outcome:
@@ -128,7 +120,7 @@ def _inactive(task: Task, stream: Stream, say: Say) -> Row:
 
 def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
     config = task.cell.config(task.plan, weight.coefficient, weight.begins)
-    if task.plan.schedule == PAIR and not task.is_free:
+    if task.follows_pair:
         config = scheduled(config, _begun(task, task.cell.host_alone, stream, say), stream)
     starts = not task.is_free and task.cell != task.cell.alone
     _bring_to_the_end(task, config, stream, task.alone_folder if starts else None, say)
@@ -209,8 +201,14 @@ def _weight(task: Task, stream: Stream, say: Say) -> Weight:
         return Weight(None)
     if cell.coefficient is not None:
         return Weight(cell.coefficient)
-    alone = _begun(task, cell.alone, stream, say)
-    found = kept_balance(task.balance_file, alone, stream, cell.method, say)
+    if task.lacks_only_balance:
+        aside = balance_aside(cell.config(task.plan), task.runs, stream=stream, resources=_resources(task))
+        if not aside.is_inactive:
+            write_balance(task.balance_file, aside)
+    found = read_balance(task.balance_file)
+    if found is None:
+        alone = _begun(task, cell.alone, stream, say)
+        found = kept_balance(task.balance_file, alone, stream, cell.method, say)
     if found.is_inactive:
         return Weight(0.0)
     return Weight(float((cell.multiple or 1.0) * found.coefficient), found.update)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meor.evaluation.tally import DEFAULT_MEMORY
-from meor.run.layout import is_run
+from meor.run.layout import ENDPOINTS, is_run
 from meor.study.cells import StudyCell
-from meor.study.plan import Study
+from meor.study.plan import PAIR, Study
 from meor.study.row_file import row_path
 from meor.study.rows import Row
 
@@ -57,6 +57,26 @@ class Task:
     def is_free(self) -> bool:
         """Does nothing of it follow from another run: neither its coefficient nor how long it is trained?"""
         return self.cell == self.cell.host_alone or bool(self.cell.curve and self.cell.multiple is None)
+
+    @property
+    def follows_pair(self) -> bool:
+        """Is it trained for as long as the pair's host alone? Hosts with a rule of their own are not."""
+        stops = bool(self.cell.config(self.plan).refine.validate_steps)
+        return self.plan.schedule == PAIR and stops and not self.is_free
+
+    @property
+    def lacks_only_balance(self) -> bool:
+        """Of the host alone there is a row and no run, and a balance is all that its run is needed for."""
+        gone = row_path(self.alone_folder).is_file() and not (self.alone_folder / ENDPOINTS).is_file()
+        return gone and not self.follows_pair and not self.balance_file.is_file()
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What multiplies a penalty, and from which update on."""
+
+    coefficient: float | None
+    begins: int = 1
 
 
 @dataclass(frozen=True, slots=True)
