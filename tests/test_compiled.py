@@ -15,7 +15,7 @@ import numba
 import pytest
 
 import meor
-from meor.compiled import on_first_compile
+from meor.compiled import on_first_compile, set_threads, share
 
 SOURCE = Path(meor.__file__).parent
 DROP, MAY_WRITE_ANYWHERE = 24, 1  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
@@ -149,3 +149,16 @@ share(lambda begin, end: None, 100)
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert "KeyboardInterrupt" in done.stderr
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("count", "most"), [(0, None), (1, None), (10, None), (10, 3), (10, 10), (10, 99)])
+def test_every_item_is_done_once_and_at_most_so_many_at_a_time(threads, count, most) -> None:
+    blocks: list[range] = []
+    set_threads(threads)
+    try:
+        share(lambda begin, end: blocks.append(range(begin, end)), count, most=most)
+    finally:
+        set_threads(1)
+    assert sorted(item for block in blocks for item in block) == list(range(count))
+    assert all(0 < len(block) <= (most or count) for block in blocks)

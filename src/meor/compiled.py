@@ -178,14 +178,19 @@ def set_threads(count: int) -> None:
         _threads, _pool = count, None
 
 
-def share(work: Callable[..., Any], count: int, *arguments: Any) -> None:
-    """Call `work(begin, end, *arguments)` until all `count` items are done, on as many threads as are set."""
+def share(work: Callable[..., Any], count: int, *arguments: Any, most: int | None = None) -> None:
+    """Call `work(begin, end, *arguments)` until all `count` items are done, on as many threads as are set.
+
+    `most` items come at a time, where the work on some of them has several parts that find them in the cache.
+    """
     global _pool  # noqa: PLW0603
-    if _threads == 1 or count < 2:
-        work(0, count, *arguments)
-        return
-    size = max(1, -(-count // (BLOCKS_PER_THREAD * _threads)))
+    alone = _threads == 1 or count < 2
+    size = max(1, count if alone else -(-count // (BLOCKS_PER_THREAD * _threads)))
+    size = size if most is None else min(size, most)
     blocks = iter(range(0, count, size))  # taking the next one is atomic
+    if alone:
+        _work_off(work, blocks, size, count, arguments)
+        return
     pool = _threads_pool()
     try:
         others = [pool.submit(_work_off, work, blocks, size, count, arguments) for _ in range(_threads - 1)]

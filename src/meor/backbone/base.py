@@ -47,12 +47,12 @@ class Backbone(ABC):
         super().__init_subclass__(**options)
         if "score" in vars(cls):
             raise TypeError(f"{cls.__name__}.score would never be called. A backbone's score is `compare`.")
-        if not _declared_after(cls, "geometry", ("compare", "compare_all", "candidate")):
+        if not declared_after(cls, "geometry", ("compare", "compare_all", "candidate")):
             cls.geometry = None
-        if not _declared_after(cls, "candidate_gradient", ("candidate",)):
+        if not declared_after(cls, "candidate_gradient", ("candidate",)):
             cls.candidate_gradient = Backbone.candidate_gradient  # type: ignore[method-assign]
         formula = ("query", "compare", "compare_all", "candidate", "geometry")
-        if not _declared_after(cls, "fused_form", formula):
+        if not declared_after(cls, "fused_form", formula):
             cls.fused_form = None
 
     @abstractmethod
@@ -120,7 +120,7 @@ Scoring = Geometry | Backbone
 """How rows are scored: by a geometry that kernels know, or by whatever a backbone computes."""
 
 
-def _declared_after(cls: type[Backbone], name: str, formula: tuple[str, ...]) -> bool:
+def declared_after(cls: type, name: str, formula: tuple[str, ...]) -> bool:
     """Is an attribute declared by the same class as the formula it speaks about, or by one that knows it?"""
     order = cls.__mro__
     declared = next(place for place, each in enumerate(order) if name in vars(each))

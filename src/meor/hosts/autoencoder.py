@@ -16,16 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from torch import Tensor
 
 from meor.compiled import fast_kernel, fast_part, share
 from meor.training.loss import Embedding
-from meor.training.margin import Gradients, Term, items_of
+from meor.training.margin import items_of
+from meor.training.rows import Array, Part, Term
 from meor.typing import Facts, Floats, Ids
-
-Array = NDArray[Any]
 
 
 class Sparse(NamedTuple):
@@ -85,7 +83,7 @@ def _back(begin, end, first, transposed, positive, apart, gradient):  # type: ig
     """Adds to the gradient of rows first..: by predictions they are part of, and as what is predicted."""
     start, middle, column, value = transposed
     for row in range(begin, end):
-        own, direct = gradient[row], apart[first + row]
+        own, direct = gradient[row - begin], apart[first + row]
         for i in range(own.shape[0]):
             own[i] -= direct[i]
         for k in range(start[first + row], middle[first + row]):
@@ -149,20 +147,25 @@ class Autoencoder:
     def term(self, entity: Embedding, relation: Embedding, strength: float) -> Term:
         """strength * L_MAE."""
 
-        def term(gradient: Gradients) -> float:
-            width, n = entity.data.shape[1], self.n_entities
-            apart = self.predict(entity.data, relation.data)
-            positive = apart[:n] > 0
-            loss = np.empty(len(apart))
-            tables = entity.data.numpy(), relation.data.reshape(-1, width).numpy()
-            share(_compare, len(apart), *tables, strength * self.scale, apart, loss)
-            firsts = entity.first, n + relation.first * (relation.data.shape[1] // width)
-            for table, first in zip((entity, relation), firsts, strict=True):
-                rows = gradient[id(table)].reshape(-1, width)
-                share(_back, len(rows), first, self.transposed, positive, apart, rows)
-            return float(loss.sum())
+        width, n = entity.data.shape[1], self.n_entities
+        apart = self.predict(entity.data, relation.data)
+        positive = apart[:n] > 0
+        loss = np.empty(len(apart))
+        tables = entity.data.numpy(), relation.data.reshape(-1, width).numpy()
+        share(_compare, len(apart), *tables, strength * self.scale, apart, loss)
 
-        return term
+        def part(first: int, vectors: int) -> Part:
+            """Of a table with so many vectors per row, whose trained ones are `apart` from `first` on."""
+
+            def add(begin: int, end: int, block: Array) -> None:
+                told = first, self.transposed, positive, apart, block.reshape(-1, width)
+                _back(vectors * begin, vectors * end, *told)
+
+            return add
+
+        vectors = relation.data.shape[1] // width
+        of_relations = part(n + vectors * relation.first, vectors)
+        return Term(lambda: float(loss.sum()), ((entity, part(entity.first, 1)), (relation, of_relations)))
 
 
 def _sparse(entry: Any, n_entities: int) -> Sparse:

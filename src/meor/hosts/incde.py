@@ -30,11 +30,11 @@ from torch import Tensor
 from meor.backbone.base import Backbone
 from meor.hosts.centrality import Centrality, learning_order
 from meor.hosts.margin import MarginHost, MarginSettings, Strength
-from meor.training.anchor import distilled
+from meor.training.anchor import copied, distilled
 from meor.training.host import Plan, Stage, Update
 from meor.training.loss import Batch, Embedding
-from meor.training.margin import Term
-from meor.typing import Facts
+from meor.training.rows import Term
+from meor.typing import Facts, Floats
 
 FIRST_STAGE = 21  # epochs
 LEAST = 31
@@ -73,14 +73,13 @@ class IncDE(MarginHost):
         self, update: Update, stage: Stage, backbone: Backbone, entity: Embedding, relation: Embedding
     ) -> None:
         super().begin(update, stage, backbone, entity, relation)
-        self.teacher = entity.data.clone()
-        self.next_teacher = entity.data[update.n_old :].clone()
+        self.teacher, self.next_teacher = entity.data.clone(), entity.data.clone()
         self.seen = torch.zeros(update.n_entities - update.n_old, dtype=torch.float64)
         self.distils = update.number > 0 and (stage.entity_from == 0 or self.freezes(update))
-        self.importance = self._importance() if self.distils else torch.empty(0)
+        self.importance = self._importance() if self.distils else np.empty(0)
         self.held = np.empty(0, np.int64)
 
-    def _importance(self) -> Tensor:
+    def _importance(self) -> Floats:
         """[n] m_k, before it is counted who was seen."""
         update, weight = self.update, np.ones(self.update.n_entities)
         if self.settings.released:
@@ -88,7 +87,7 @@ class IncDE(MarginHost):
         else:
             found = self.centrality()
             weight[update.n_old :] = (found.node + found.degree)[update.n_old :]
-        return torch.from_numpy(weight)
+        return weight
 
     def centrality(self) -> Centrality:
         if self._prepared is None or self._prepared[0] != self.update.number:
@@ -106,18 +105,21 @@ class IncDE(MarginHost):
         if not self.distils:
             return super().terms(batch)
         n_old = self.update.n_old
-        self.next_teacher.copy_(self.entity.data[n_old:])
         self.held = np.concatenate([batch.fact[:, [0, 2]].ravel(), batch.negative.ravel()])
         is_last = self.settings.released and self.update.number == LAST_UPDATE
         weight = self.settings.weight * (LAST_FACTOR if is_last else 1.0)
-        counted = weight * torch.cat([self.importance[:n_old], self.importance[n_old:] * self.seen])
-        return *super().terms(batch), distilled(self.entity, self.teacher, counted)
+        counted = weight * self.importance
+        counted[n_old:] *= self.seen.numpy()
+        distillation = distilled(self.entity, self.teacher, counted)
+        return *super().terms(batch), distillation, copied(self.entity, self.next_teacher, n_old)
+
+    by_rows = MarginHost.by_rows  # `stepped` reads no gradient
 
     def stepped(self) -> None:
         if self.distils:
             n_old = self.update.n_old
-            self.teacher[n_old:] = self.next_teacher
-            self.seen[torch.from_numpy(self.held[self.held >= n_old] - n_old)] = 1.0
+            self.teacher, self.next_teacher = self.next_teacher, self.teacher
+            self.seen.numpy()[self.held[self.held >= n_old] - n_old] = 1.0
 
     def tensors(self) -> dict[str, Tensor]:
         return {"teacher": self.teacher, "seen": self.seen} if self.update.number else {}
@@ -125,3 +127,4 @@ class IncDE(MarginHost):
     def load(self, tensors: dict[str, Tensor]) -> None:
         for name, rows in self.tensors().items():
             rows.copy_(tensors[name])
+        self.next_teacher.copy_(self.teacher)

@@ -23,7 +23,7 @@ from meor.hosts.margin import MarginHost, MarginSettings, Strength
 from meor.training.anchor import anchored
 from meor.training.host import Stage, Update
 from meor.training.loss import Batch, Embedding
-from meor.training.margin import Term
+from meor.training.rows import Term
 from meor.typing import Facts, Floats
 
 

@@ -31,7 +31,8 @@ from meor.random import Address, generator
 from meor.training.draws import Negatives, draw_negatives
 from meor.training.host import Host, HostSettings, Plan, Stage, Step, Update, Validation
 from meor.training.loss import Batch
-from meor.training.margin import MARGIN, Term, items_of, margin_term, summed
+from meor.training.margin import MARGIN, items_of, margin_term
+from meor.training.rows import RowSum, Term
 from meor.typing import SPLITS, Facts, Ids, Split
 
 Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -100,7 +101,13 @@ class MarginHost(Host):
         return MarginPass(self.facts(), *told, released=self.settings.released)
 
     def loss(self, batch: Batch) -> Tensor:
-        return summed(self.entity, self.relation, *self.terms(batch))
+        return self.sum_of(batch).loss()
+
+    def by_rows(self, batch: Batch) -> RowSum | None:
+        return self.sum_of(batch)
+
+    def sum_of(self, batch: Batch) -> RowSum:
+        return RowSum(self.entity, self.relation, self.terms(batch))
 
     def terms(self, batch: Batch) -> tuple[Term, ...]:
         """L_new, to which hosts add: hinges over the number of rows in the batch, positives and negatives."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from meor.compiled import elementwise_kernel, fast_part, share
+from meor.training.division import divided
+from meor.training.rows import Array, Part, block_rows
 from meor.typing import Floats
 
 
@@ -40,21 +42,38 @@ def _adam_rows(  # type: ignore[no-untyped-def]
 ):
     """One Adam step in place. Then rows above their longest norm are scaled to it (`fixed`: all rows are).
 
-    Row by row, so any division of the work gives the same bits.
+    `gradient` holds these rows alone. Row by row, so any division of the work gives the same bits.
     """
+    inverse = 1.0 / root_correction
     for row in range(begin, end):
         for i in range(value.shape[1]):
-            g = gradient[row, i]
+            g = gradient[row - begin, i]
             m = beta1 * mean[row, i] + (1.0 - beta1) * g
             v = beta2 * square[row, i] + (1.0 - beta2) * (g * g)
             mean[row, i] = m
             square[row, i] = v
-            value[row, i] -= step_size * m / (math.sqrt(v) / root_correction + epsilon)
+            value[row, i] -= step_size * m / (divided(math.sqrt(v), root_correction, inverse) + epsilon)
         if longest.shape[0]:
             norm = _norm(value[row])
             if norm > longest[row] or (fixed and norm > 0.0 and longest[row] < math.inf):
                 for i in range(value.shape[1]):
                     value[row, i] *= longest[row] / norm
+
+
+def _given(gradient: Tensor) -> Callable[[int, int], Array]:
+    rows = gradient.numpy()
+    return lambda begin, end: rows[begin:end]
+
+
+def _made(part: Part, like: Array) -> Callable[[int, int], Array]:
+    """Blocks of a gradient that never leave the cache."""
+
+    def block(begin: int, end: int) -> Array:
+        rows = np.empty_like(like[begin:end])
+        part(begin, end, rows)
+        return rows
+
+    return block
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,35 +120,45 @@ class Adam:
         for parameter in self.parameters.values():
             parameter.grad = None
 
-    def step(self) -> None:
+    def step(self, made: Mapping[str, Part] | None = None) -> None:
+        """By the gradients of the parameters; by `made`, block by block, for a parameter that it names."""
         self.steps += 1
         beta1, beta2 = self.betas
         step_size = self.learning_rate / (1 - beta1**self.steps)
         root_correction = math.sqrt(1 - beta2**self.steps)
+        numbers = beta1, beta2, step_size, root_correction, self.epsilon
         for name, parameter in self.parameters.items():
-            if parameter.grad is None or not parameter.numel():
+            part = (made or {}).get(name)
+            if not parameter.numel():
                 continue
-            mean, square = self._mean[name], self._square[name]
-            longest = self._longest.get(name, FREE)
-            if parameter.device.type == "cpu":
-                share(
-                    _adam_rows,
-                    len(parameter),
-                    parameter.data.numpy(),
-                    parameter.grad.numpy(),
-                    mean.numpy(),
-                    square.numpy(),
-                    beta1,
-                    beta2,
-                    step_size,
-                    root_correction,
-                    self.epsilon,
-                    longest.norm,
-                    longest.fixed,
-                )
+            if part is not None:
+                value = parameter.data.numpy()
+                self._share_step(name, _made(part, value), numbers, most=block_rows(value))
+            elif parameter.grad is None:
+                continue
+            elif parameter.device.type == "cpu":
+                self._share_step(name, _given(parameter.grad), numbers)
             else:
-                self._torch_step(parameter.data, parameter.grad, mean, square, step_size, root_correction)
-                longest.shorten(parameter.data)
+                moments = self._mean[name], self._square[name]
+                self._torch_step(parameter.data, parameter.grad, *moments, step_size, root_correction)
+                self._longest.get(name, FREE).shorten(parameter.data)
+
+    def _share_step(
+        self,
+        name: str,
+        gradient: Callable[[int, int], Array],
+        numbers: tuple[float, ...],
+        most: int | None = None,
+    ) -> None:
+        longest = self._longest.get(name, FREE)
+        tables = (self.parameters[name].data, self._mean[name], self._square[name])
+        value, mean, square = (table.numpy() for table in tables)
+        told = mean, square, *numbers, longest.norm, longest.fixed
+
+        def step(begin: int, end: int) -> None:
+            _adam_rows(begin, end, value, gradient(begin, end), *told)
+
+        share(step, len(value), most=most)
 
     def _torch_step(
         self,

@@ -16,12 +16,13 @@ from typing import Any, ClassVar, Literal, Protocol
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
-from meor.backbone.base import Backbone
+from meor.backbone.base import Backbone, declared_after
 from meor.errors import ConfigError
 from meor.stream.occurrence import ALL
 from meor.stream.snapshot import Stream
 from meor.training.draws import Buffer, empty_buffer, one_of
 from meor.training.loss import Batch, Embedding, link_loss
+from meor.training.rows import RowSum
 from meor.typing import Facts, Ids, Split
 
 Order = Literal["file", "permuted"]
@@ -151,6 +152,11 @@ class Host(ABC):
         self.base = base or self.plan
         self.settings = settings or self.Settings(name=self.name)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not declared_after(cls, "by_rows", ("loss", "parameters", "stepped")):
+            cls.by_rows = Host.by_rows  # type: ignore[method-assign]
+
     @classmethod
     def defaults(cls, settings: HostSettings) -> Mapping[str, Any]:
         """Settings of a run that this host brings, before the preset's and after what was given."""
@@ -208,6 +214,14 @@ class Host(ABC):
     def loss(self, batch: Batch) -> Tensor:
         """The host objective of a batch at the present weights (L_host of the paper), less its constants."""
         return link_loss(self.backbone, self.entity, self.relation, batch, constants=False)
+
+    def by_rows(self, batch: Batch) -> RowSum | None:
+        """`loss` in a form that a step is made from without a table of gradients; None: it has no such form.
+
+        A class that overrides `loss`, `parameters` or `stepped` has none, unless it declares one again:
+        whatever they read may be a gradient.
+        """
+        return None
 
     def stepped(self) -> None:  # noqa: B027  (optional)
         """After each step: for hosts that follow their own weights (a moving teacher, Fisher sums)."""

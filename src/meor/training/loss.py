@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,24 +137,27 @@ class _Workspace:
     loss: Array
 
 
-_workspaces: dict[str, _Workspace] = {}
+_buffers: dict[tuple[str, str], Array] = {}
+
+
+def buffer(name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+    """A contiguous view of a flat buffer that only grows.
+
+    It is always contiguous. For a strided array numba compiles other code, whose sums have other last bits,
+    and the result of a batch must not depend on the sizes of earlier batches.
+    """
+    need, key = math.prod(shape), (name, np.dtype(dtype).str)
+    held = _buffers.get(key)
+    if held is None or held.size < need:
+        held = _buffers[key] = np.empty(need, dtype)
+    return held[:need].reshape(shape)
 
 
 def workspace(n_facts: int, width: int, n_negatives: int, dtype: np.dtype[Any]) -> _Workspace:
-    """Contiguous views of flat buffers that only grow.
-
-    They are always contiguous. For a strided array numba compiles other code, whose sums have other last
-    bits, and the result of a batch must not depend on the sizes of earlier batches.
-    """
-    need = 5 * n_facts * width, n_facts * (n_negatives + 1), n_facts
-    held = _workspaces.get(dtype.str)
-    if held is None or held.scratch.size < need[0] or held.weight.size < need[1] or held.loss.size < need[2]:
-        held = _Workspace(np.empty(need[0], dtype), np.empty(need[1], dtype), np.empty(need[2], np.float64))
-        _workspaces[dtype.str] = held
     return _Workspace(
-        held.scratch[: need[0]].reshape(5, n_facts, width),
-        held.weight[: need[1]].reshape(n_facts, n_negatives + 1),
-        held.loss[:n_facts],
+        buffer("scratch", (5, n_facts, width), dtype),
+        buffer("weight", (n_facts, n_negatives + 1), dtype),
+        buffer("loss", (n_facts,), np.float64),
     )
 
 

@@ -22,7 +22,7 @@ from meor.training.loss import Embedding
 from meor.training.training import Cursor, Training
 from meor.typing import Ids
 
-__all__ = ["Cursor", "PenaltyTerm", "Training", "no_penalty", "refine"]
+__all__ = ["Cursor", "PenaltyTerm", "Training", "refine"]
 
 UNJUDGED_STEPS = 300
 """Steps of an update that was to stop by itself, where there are no validation facts to stop it by."""
@@ -41,10 +41,6 @@ class PenaltyTerm(Protocol):
     def __call__(self, entity: Embedding, relation: Embedding, replay: Ids, /) -> Tensor | float: ...
 
 
-def no_penalty(entity: Embedding, relation: Embedding, replay: Ids, /) -> float:
-    return 0.0
-
-
 def refine(
     training: Training,
     *,
@@ -60,15 +56,15 @@ def refine(
     may save. `validate` gives an MRR as often as the plan of a stage says; training stops when it no longer
     improves, and the best weights become the final ones.
     """
-    term = penalty if penalty is not None and coefficient else no_penalty
+    term = penalty if coefficient else None
     if not training.cursor.step:
         training.host.start()
 
-    def added(now: Training, step: Step) -> Tensor:
-        return now.host.loss(step.batch) + coefficient * term(now.entity, now.relation, step.replay)
+    def make(step: Step, batches: int) -> float:
+        return _step(training, step, batches, term, coefficient)
 
     while True:
-        _train_stage(training, added, validate, on_step, on_pass)
+        _train_stage(training, make, validate, on_step, on_pass)
         _restore_best(training)
         training.host.end()
         if not training.open_next_stage():
@@ -77,23 +73,19 @@ def refine(
 
 def _train_stage(
     training: Training,
-    loss_of: Callable[[Training, Step], Tensor],
+    make: Callable[[Step, int], float],
     validate: Validate | None,
     on_step: OnStep | None,
     on_pass: OnPass | None,
 ) -> None:
-    host, adam, cursor, plan = training.host, training.adam, training.cursor, training.host.stage.plan
+    host, cursor, plan = training.host, training.cursor, training.host.stage.plan
     passes = _passes(plan, len(training.update.train), judged=validate is not None)
 
     while not (cursor.stopped or cursor.pass_number >= passes or training.trains_nothing):
         steps = host.steps(cursor.pass_number)
 
         while cursor.batch < len(steps):
-            loss = loss_of(training, steps[cursor.batch])
-            value = _finite(loss, cursor, len(steps))
-            adam.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            adam.step()
+            value = make(steps[cursor.batch], len(steps))
             host.stepped()
             cursor.batch += 1
             cursor.step += 1
@@ -110,6 +102,29 @@ def _train_stage(
             on_pass(training, mrr)
 
 
+def _step(
+    training: Training, step: Step, batches: int, penalty: PenaltyTerm | None, coefficient: float
+) -> float:
+    """One step of the optimizer; returns the loss before it. A penalty is added by autograd.
+
+    A loss that is not finite stops the training: before the step, or right after one that was made by rows,
+    which give value and gradient together. Nothing saves the rows in between.
+    """
+    host, adam, cursor = training.host, training.adam, training.cursor
+    rows = host.by_rows(step.batch) if penalty is None else None
+    adam.zero_grad()
+    if rows is not None:
+        adam.step(rows.parts())
+        return _finite(rows.value, cursor, batches)
+    loss = host.loss(step.batch)
+    if penalty is not None:
+        loss = loss + coefficient * penalty(training.entity, training.relation, step.replay)
+    value = _finite(loss.item(), cursor, batches)
+    loss.backward()  # type: ignore[no-untyped-call]
+    adam.step()
+    return value
+
+
 def _passes(plan: Plan, facts: int, *, judged: bool) -> int:
     """The most passes of a stage: few where it was to stop by itself and nothing can judge it."""
     if judged or not plan.validate_steps:
@@ -117,12 +132,11 @@ def _passes(plan: Plan, facts: int, *, judged: bool) -> int:
     return min(plan.passes, plan.passes_for(UNJUDGED_STEPS, facts))
 
 
-def _finite(loss: Tensor, cursor: Cursor, batches: int) -> float:
-    value = loss.item()
+def _finite(value: float, cursor: Cursor, batches: int) -> float:
     if not math.isfinite(value):
         raise NonFiniteError(
             f"The loss is {value} at update {cursor.update}, pass {cursor.pass_number + 1}, "
-            f"batch {cursor.batch + 1} of {batches}; no step was made. "
+            f"batch {cursor.batch + 1} of {batches}. "
             "Lower the learning rate or the coefficient."
         )
     return value
