@@ -45,6 +45,9 @@ class Penalty:
     def cohort(self) -> Cohort:
         return self.comparison.cohort
 
+    def begin(self, model: Model) -> None:
+        """The update begins at these rows. A penalty that depends on them overrides this."""
+
     def __call__(self, entity: Embedding, relation: Embedding, replay: Ids, /) -> Tensor:
         """L_MEOR (Eq. meor) over both sides of the given facts of the buffer, in their order."""
         return self.over(entity, relation, both_sides_of(replay))
