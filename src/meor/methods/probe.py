@@ -78,16 +78,23 @@ class Probe(Penalty):
 
 
 def imagined(past: Facts, count: int, model: Model, cohort: Cohort) -> Facts:
-    """[count, 3] old facts drawn at random; of each even one the head is imagined, of the others the tail."""
+    """[count, 3] questions of old facts with an imagined answer: of each even one the head, else the tail.
+
+    Every question is as likely as any other. If facts were drawn, those about hubs would come up most, and
+    that is where newcomers are often right.
+    """
     drawn = generator("imagined", cohort.run, cohort.update)
-    fact = past[drawn.integers(0, max(len(past), 1), count)]
     rank = drawn.integers(0, min(BEST, cohort.n_old), count)
     old = candidate_rows(model.backbone, model.entity[: cohort.n_old])
     candidates = Candidates.prepare(model.backbone.scoring, old)
+    fact = np.empty((count, 3), np.int64)
     for side in SIDES:
         mine = slice(int(side), None, len(SIDES))
-        asked = model.query_array(fact[mine, side.anchor_column], fact[mine, 1], side)
+        anchor, relation = np.unique(past[:, [side.anchor_column, 1]], axis=0).T
+        chosen = drawn.integers(0, max(len(anchor), 1), len(fact[mine]))
+        asked = model.query_array(anchor[chosen], relation[chosen], side)
         nobody = np.zeros(len(asked), np.int64)
         best, _ = top(candidates, asked, Known(nobody, nobody, nobody), rank.max(initial=0) + 1, cohort.n_old)
+        fact[mine, side.anchor_column], fact[mine, 1] = anchor[chosen], relation[chosen]
         fact[mine, side.answer_column] = best[np.arange(len(best)), rank[mine]]
     return fact
