@@ -8,7 +8,8 @@ from tests.methods.test_penalty import value_and_gradient
 from meor.backbone import BACKBONES
 from meor.errors import ConfigError
 from meor.methods.comparison import Comparison, both_sides_of
-from meor.methods.probe import BEST, TURNS, Probe, imagined
+from meor.methods.dense import table_scores
+from meor.methods.probe import BEST, TURNS, Probe, _best_by_rows, imagined
 from meor.methods.registry import LARGEST, METHODS
 from meor.typing import SIDES, Side, Split
 
@@ -29,7 +30,7 @@ def scores(model, fact, side, candidates):
 def test_a_question_is_that_of_an_old_fact_and_its_answer_one_of_the_ten_best_old_entities(name):
     stream, model, probe = made(name=name)
     cohort, past = probe.cohort, stream.prefix(0, [Split.TRAIN])
-    found = imagined(past, 200, model, cohort)
+    found = imagined(past, 200, cohort, _best_by_rows(model, cohort.n_old))
     assert len(found) == 200
     assert found[:, [0, 2]].max() < cohort.n_old
     places = set()
@@ -44,7 +45,7 @@ def test_a_question_is_that_of_an_old_fact_and_its_answer_one_of_the_ten_best_ol
 
 def test_where_there_are_fewer_old_entities_than_ten_all_of_them_may_be_answers():
     stream, model, probe = made(n_old=6)
-    found = imagined(stream.prefix(0, [Split.TRAIN]), 300, model, probe.cohort)
+    found = imagined(stream.prefix(0, [Split.TRAIN]), 300, probe.cohort, _best_by_rows(model, 6))
     assert set(np.unique(found[1::2, 2])) <= set(range(6))
 
 
@@ -112,3 +113,19 @@ def test_the_record_of_the_method_makes_one():
     build = METHODS["probe"].build
     assert isinstance(build(probe.comparison, probe.backbone), Probe)
     assert METHODS["cap+probe"].capped
+
+
+@pytest.mark.parametrize("name", ["complex", "transe"])
+def test_a_scoring_function_is_asked_the_same_questions_and_gives_the_same_value(name):
+    stream, model, probe = made(name=name)
+    entity, relation = tables(model, stream)
+    by_rows = probe(entity, relation, np.arange(12))
+    score = table_scores(probe.backbone, entity.whole(), relation.whole())
+    other = Probe(probe.comparison)
+    by_scores = other.of_scores(score, np.arange(12))
+    assert (other._asked.cohort.fact == probe._asked.cohort.fact).all()
+    assert by_scores.item() == pytest.approx(by_rows.item(), rel=1e-9)
+    held = Probe(probe.comparison)
+    held.hold_scale(score)
+    assert held.of_scores(score, np.arange(12)).item() == pytest.approx(by_rows.item(), rel=1e-9)
+    assert not held.of_scores(score, np.empty(0, int)).requires_grad

@@ -89,7 +89,10 @@ class Penalty:
 
         The scale is made from this step's scores of all scale samples, unless `hold_scale` was called.
         """
-        index = self.comparison.members(both_sides_of(replay))
+        return self.over_scores(score, both_sides_of(replay))
+
+    def over_scores(self, score: ScoreFunction, index: Ids) -> Tensor:
+        index = self.comparison.members(index)
         if not len(index):
             return torch.zeros(())
         scale = dense_scale(self.comparison, score) if self._scale is None else self._scale
