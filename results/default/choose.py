@@ -39,6 +39,7 @@ SETTINGS: dict[str, tuple[tuple[Any, ...], ...]] = {
         *(("cap+mmr", each, 1.2, 1.15) for each in (0.005, 0.015, 0.05)),
         ("cap+mmr", 0.0005, 1.4, 1.15),
         ("cap+meor", 0.15, 1.2, 1.15),
+        *(("cap+probe", each, 1.2, 1.15) for each in (0.005, 0.01)),
     ),
     "FBInc-L": (
         ("none",),
@@ -50,6 +51,7 @@ SETTINGS: dict[str, tuple[tuple[Any, ...], ...]] = {
         *(("cap+mmr", each, 1.4, 1.15) for each in (0.0005, 0.005)),
         *(("cap+meor", each, 1.4, 1.15) for each in (0.001, 0.005)),
         ("cap+meor", 0.15, 1.2, 1.15),
+        *(("cap+probe", each, 1.2, 1.15) for each in (0.0003, 0.001)),
     ),
 }
 

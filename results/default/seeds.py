@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 TABLE = HERE / "seeds.jsonl"
 SEEDS = (1_000_100, 1_000_101, 1_000_102)
 SHARE = {"ENTITY": 1.0, "FBInc-L": 1 / 30}
-COEFFICIENTS = (0.0075, 0.015)
+COEFFICIENTS = (0.015,)
 FACTOR, GROWTH = 1.4, 1.15
 
 
