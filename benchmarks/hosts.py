@@ -10,6 +10,7 @@ from tests.hosts.plain import PLAIN, PlainIncDE
 
 from benchmarks.timing import seconds
 from meor.backbone import BACKBONES
+from meor.hosts.incde import FIRST_STAGE
 from meor.run.config import Config
 from meor.run.prepare import host_of, update_of
 from meor.run.session import use_threads
@@ -20,7 +21,8 @@ from meor.training.refine import refine
 from meor.training.training import Training
 
 UPDATE = 2
-PASSES = {"lkge": 1, "incde": 22}  # so that the last stage has one
+EPOCHS = 2
+PASSES = {"lkge": EPOCHS, "incde": FIRST_STAGE + EPOCHS}
 
 
 class WithoutCentrality(PlainIncDE):
@@ -31,7 +33,10 @@ class WithoutCentrality(PlainIncDE):
 
 
 def epoch(stream: Stream, name: str) -> dict[str, object]:
-    """Update 2, dimension 200, float64, the authors' batches, draws and Adam included; two threads each."""
+    """Update 2, dimension 200, float64, the authors' batches, draws and Adam included; two threads each.
+
+    All rows are trained, and of both sides the faster of two runs counts.
+    """
     use_threads(2)
     config = Config.gather(
         flags={"stream": stream.name, "host": name}, sets=[f"refine.passes={PASSES[name]}"]
@@ -59,19 +64,23 @@ def epoch(stream: Stream, name: str) -> dict[str, object]:
     opened()
     theirs.begin(update, stages[-1], model.backbone, host.entity, host.relation)
     theirs.steps(0)
-    ours = [mine()]
-    peer = timed(lambda: plain.train_stage(theirs, len(stages) - 1, stages[-1]))
-    ours += [mine(), mine()]
-    best, processor = (min(values) for values in zip(*ours, strict=True))
+    mine()  # kernels are compiled or loaded
+    ours, peer = [], []
+    for _ in range(2):  # a first run of either side finds no memory that it can use again
+        ours.append(mine())
+        peer.append(timed(lambda: plain.train_stage(theirs, len(stages) - 1, stages[-1])))
+    (mine_seconds, mine_processor), (peer_seconds, peer_processor) = (
+        [min(values) / EPOCHS for values in zip(*found, strict=True)] for found in (ours, peer)
+    )
     return {
-        "what": f"one epoch of {name}, ENTITY update {UPDATE}, {len(update.train):,} facts, "
+        "what": f"an epoch of {name}, ENTITY update {UPDATE}, {len(update.train):,} facts, "
         f"batches of {config.refine.batch:,}, float64, {torch.get_num_threads()} threads",
-        "meor_seconds": best,
-        "plain_torch_seconds": peer[0],
-        "times_faster": peer[0] / best,
-        "meor_processor_seconds": processor,
-        "plain_torch_processor_seconds": peer[1],
-        "times_less_processor_time": peer[1] / processor,
+        "meor_seconds": mine_seconds,
+        "plain_torch_seconds": peer_seconds,
+        "times_faster": peer_seconds / mine_seconds,
+        "meor_processor_seconds": mine_processor,
+        "plain_torch_processor_seconds": peer_processor,
+        "times_less_processor_time": peer_processor / mine_processor,
     }
 
 

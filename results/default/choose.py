@@ -39,6 +39,7 @@ SETTINGS: dict[str, tuple[tuple[Any, ...], ...]] = {
         *(("cap+mmr", each, 1.2, 1.15) for each in (0.005, 0.015, 0.05)),
         ("cap+mmr", 0.0005, 1.4, 1.15),
         ("cap+meor", 0.15, 1.2, 1.15),
+        *(("cap+probe", each, 1.2, 1.15) for each in (0.005, 0.01)),
     ),
     "FBInc-L": (
         ("none",),
@@ -50,6 +51,7 @@ SETTINGS: dict[str, tuple[tuple[Any, ...], ...]] = {
         *(("cap+mmr", each, 1.4, 1.15) for each in (0.0005, 0.005)),
         *(("cap+meor", each, 1.4, 1.15) for each in (0.001, 0.005)),
         ("cap+meor", 0.15, 1.2, 1.15),
+        *(("cap+probe", each, 1.2, 1.15) for each in (0.0003, 0.001)),
     ),
 }
 
@@ -63,7 +65,7 @@ def settings() -> list[Setting]:
     ]
 
 
-def command(setting: Setting, out: Path) -> list[str]:
+def command(setting: Setting, out: Path, seed: int = SEED) -> list[str]:
     stream, method, coefficient, factor, growth, norm = setting
     options: dict[str, Any] = {
         "coefficient": coefficient,
@@ -74,30 +76,33 @@ def command(setting: Setting, out: Path) -> list[str]:
         "evaluation.filter_splits": "[train, valid]",
         "evaluation.sample": SAMPLE,
     }
-    words = ["meor", "run", "--stream", stream, "--method", method, "--seed", str(SEED), "--out", str(out)]
+    words = ["meor", "run", "--stream", stream, "--method", method, "--seed", str(seed), "--out", str(out)]
     words += ["--threads", "1", "--force", "--quiet"]
     said = ((key, value) for key, value in options.items() if value is not None)
     return words + [part for key, value in said for part in ("--set", f"{key}={value}")]
 
 
-def known() -> dict[Setting, dict[str, float]]:
-    lines = TABLE.read_text().splitlines() if TABLE.exists() else []
+def known(table: Path = TABLE) -> dict[tuple[Any, ...], dict[str, float]]:
+    lines = table.read_text().splitlines() if table.exists() else []
     return {tuple(row["setting"]): row["valid"] for row in map(json.loads, lines)}
 
 
 _writing = Lock()
 
 
-def measure(setting: Setting) -> None:
+def measure(setting: tuple[Any, ...], words: list[str], table: Path) -> None:
     """One run; its line is added to the table."""
-    out = RUNS / "-".join(str(part) for part in setting)
-    words = command(setting, out)
     subprocess.run([str(Path(sys.executable).parent / words[0]), *words[1:]], check=True)
+    out = Path(words[words.index("--out") + 1])
     found = json.loads((out / "endpoints.json").read_text())["valid"]
     row = {"setting": setting, "valid": {name: round(found[name]["value"], 4) for name in ENDPOINTS}}
-    with _writing, TABLE.open("a") as file:
+    with _writing, table.open("a") as file:
         file.write(json.dumps(row) + "\n")
     print(*setting, row["valid"], flush=True)
+
+
+def folder(setting: tuple[Any, ...]) -> Path:
+    return RUNS / "-".join(map(str, setting))
 
 
 def shown(setting: Setting, found: dict[str, float], host: dict[str, float]) -> str:
@@ -112,7 +117,8 @@ def shown(setting: Setting, found: dict[str, float], host: dict[str, float]) -> 
 def main() -> None:
     wanted = settings()
     with ThreadPoolExecutor(WORKERS) as pool:
-        list(pool.map(measure, [setting for setting in wanted if setting not in known()]))
+        missing = [setting for setting in wanted if setting not in known()]
+        list(pool.map(lambda one: measure(one, command(one, folder(one)), TABLE), missing))
     found = known()
     lines = [f"{__doc__.split(chr(10) * 2, 1)[0]}\n"]
     for stream in ("ENTITY", "FBInc-L"):

@@ -62,7 +62,7 @@ def test_records_from_what_a_penalty_holds_are_those_made_anew(name):
         Embedding.of(model.relation, model.n_relations),
     )
     penalty(entity, relation, np.arange(12))
-    assert (penalty.held is None) == (name == "uncentered")
+    assert (penalty.held is None) == (not penalty.comparison.variant.centered)
     held, anew = penalty_records(comparison, model, penalty.held), penalty_records(comparison, model)
     for part in ("answer_score", "new", "reference"):
         np.testing.assert_array_equal(getattr(held, part), getattr(anew, part))

@@ -55,6 +55,7 @@ class Comparison:
     references: References
     variant: Variant = MEOR
     settings: Settings = field(default_factory=Settings)
+    stream: Stream | None = field(default=None, repr=False, compare=False)  # of which it was built
     partner: Ids = field(init=False)  # [X] whose references an occurrence uses
     value_of: Ids = field(init=False)  # [X] whose mean reference is subtracted
     eligible: NDArray[np.bool_] = field(init=False)  # [X]
@@ -84,7 +85,7 @@ class Comparison:
         cohort = build_cohort(stream, update, fact, run=run, scale_sample=settings.scale_sample)
         structure = Structure.through(stream, update, settings.signature)
         references = build_references(cohort, structure, draws=settings.draws, rule=variant.reference)
-        return cls(references, variant, settings)
+        return cls(references, variant, settings, stream)
 
     @property
     def cohort(self) -> Cohort:

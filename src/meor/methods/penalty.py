@@ -45,6 +45,9 @@ class Penalty:
     def cohort(self) -> Cohort:
         return self.comparison.cohort
 
+    def begin(self, model: Model) -> None:
+        """The update begins at these rows. A penalty that depends on them overrides this."""
+
     def __call__(self, entity: Embedding, relation: Embedding, replay: Ids, /) -> Tensor:
         """L_MEOR (Eq. meor) over both sides of the given facts of the buffer, in their order."""
         return self.over(entity, relation, both_sides_of(replay))
@@ -86,7 +89,10 @@ class Penalty:
 
         The scale is made from this step's scores of all scale samples, unless `hold_scale` was called.
         """
-        index = self.comparison.members(both_sides_of(replay))
+        return self.over_scores(score, both_sides_of(replay))
+
+    def over_scores(self, score: ScoreFunction, index: Ids) -> Tensor:
+        index = self.comparison.members(index)
         if not len(index):
             return torch.zeros(())
         scale = dense_scale(self.comparison, score) if self._scale is None else self._scale

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from meor.errors import ConfigError
 
@@ -36,6 +36,7 @@ UOR = replace(MEOR, reference="role")
 SHUFFLED = replace(MEOR, assignment="shuffled")
 SHUFFLED_VALUES = replace(MEOR, assignment="values")
 UNCENTERED = replace(MEOR, centered=False)
+LARGEST = replace(MMR, centered=False)
 
 Kind = Literal["host", "penalty", "transform"]
 """The host alone; a penalty while training; a transform of scores after training."""
@@ -208,6 +209,24 @@ register(
         "MEOR with the mean reference of another query subtracted, as that query has it.",
         variant=SHUFFLED_VALUES,
         isolates="Query-specific reference values",
+    )
+)
+
+
+def _probe(*told: Any) -> Penalty:
+    from meor.methods.probe import Probe  # imports torch
+
+    return Probe(*told)
+
+
+register(
+    Method(
+        "probe",
+        "Probe",
+        "penalises the strongest newcomer above what the old graph would answer, at questions of old facts "
+        "beyond the replayed ones.",
+        variant=LARGEST,
+        build=_probe,
     )
 )
 

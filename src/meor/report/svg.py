@@ -189,6 +189,7 @@ _SHAPES: list[list[tuple[float, float]]] = [
     _polygon(10, inner=0.44),
     _polygon(4),
     _polygon(8, math.pi / 4, inner=0.4),
+    _polygon(3, math.pi / 2),
     _polygon(6, math.pi / 6),
 ]
 DIAMOND = 6

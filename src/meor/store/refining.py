@@ -64,6 +64,7 @@ def refined(content: Content, stream: Stream, *, memory: int, watcher: Watcher) 
             watcher.say(found.describe())
             coefficient = None if found.is_inactive else found.coefficient
         if coefficient is not None:
+            penalty.begin(start)
             penalty.beside = True
             acts = number >= config.coefficient_from
             model, steps = train("update", penalty, coefficient if acts else 0.0)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from meor.compiled import fast_kernel
 from meor.training.loss import Embedding
+from meor.training.prefetch import prefetch
 from meor.training.rows import Array, Term
 from meor.typing import Floats
 
@@ -30,6 +31,8 @@ def _squares(begin, end, value, before, weight, strength, gradient, loss):  # ty
 @fast_kernel
 def _huber(begin, end, value, teacher, weight, gradient, loss):  # type: ignore[no-untyped-def]
     for row in range(begin, end):
+        if row + 1 < teacher.shape[0]:
+            prefetch(teacher[row + 1])
         own, was, of, total = value[row], teacher[row], weight[row], 0.0
         for i in range(own.shape[0]):
             moved = own[i] - was[i]

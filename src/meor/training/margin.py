@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from meor.compiled import share
-from meor.training.loss import Batch, Embedding, grouped, workspace
+from meor.training.loss import Batch, Embedding, buffer, grouped
 from meor.training.margin_kernels import gather_relations, gather_rows, sweep_items
 from meor.training.rows import Array, RowSum, Term
 from meor.typing import Facts, Side
@@ -65,11 +65,14 @@ def margin_term(
     fact, negative, replaced = items.fact, items.negative, items.replaced
     width = entity.data.shape[1]
     rows, vectors = entity.data.numpy(), relation.data.reshape(-1, width).numpy()
-    space = workspace(len(fact), width, negative.shape[1], rows.dtype)
-    told, work = (fact, negative, replaced), (space.scratch, space.weight, space.loss)
+    pairs = len(fact), negative.shape[1] + 1
+    scratch = buffer("scratch", (3, len(fact), width), rows.dtype)
+    signs = buffer("signs", (*pairs, width), np.int8)
+    weight, loss = buffer("weight", pairs, rows.dtype), buffer("loss", (len(fact),), np.float64)
+    told, work = (fact, negative, replaced), (scratch, signs, weight, loss)
     share(sweep_items, len(fact), margin, 1.0 / divisor, (rows, vectors), told, *work)
     named = np.concatenate([negative, fact[:, 2:], fact[:, :1], fact[:, 2:]], axis=1).ravel()
-    batch = *grouped(named, entity.first, len(entity.trained)), replaced, space.scratch, space.weight
+    batch = *grouped(named, entity.first, len(entity.trained)), scratch, signs, weight
     each = relation.data.shape[1] // width
     first = each * relation.first
     start, entry = grouped(np.ascontiguousarray(fact[:, 1]), first, len(vectors) - first)
@@ -80,7 +83,7 @@ def margin_term(
 
     def of_relations(begin: int, end: int, block: Array) -> None:
         of = each * begin, each * end, trained_vectors, start, entry
-        gather_relations(*of, space.scratch, space.weight, block.reshape(-1, width))
+        gather_relations(*of, scratch, weight, block.reshape(-1, width))
 
-    value = float(space.loss.sum()) / divisor
+    value = float(loss.sum()) / divisor
     return Term(lambda: value, ((entity, of_entities), (relation, of_relations)))

@@ -1,0 +1,151 @@
+"""Newcomers are held below what the old graph would answer, also at questions that nobody replayed.
+
+A buffer holds few of the old facts (on ENTITY one in twenty), so a penalty at its occurrences looks at few of
+the old questions; and its answers were trained on, so they score far above those that nobody has seen yet.
+Here each occurrence of the buffer stands for questions of other old facts: anchor, relation and side are
+theirs, the answer is one of the ten old entities that score best when the update begins. What is penalised is
+the strongest newcomer above it, without a reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from meor.backbone.base import Model
+from meor.cohort.newcomers import Cohort
+from meor.errors import ConfigError
+from meor.evaluation.tally import candidate_rows
+from meor.methods.comparison import Comparison
+from meor.methods.dense import ScoreFunction
+from meor.methods.equations import Scale
+from meor.methods.penalty import Penalty
+from meor.random import generator
+from meor.search.queries import Known
+from meor.search.screen import Candidates
+from meor.search.top import top
+from meor.training.loss import Embedding
+from meor.typing import SIDES, Facts, Floats, Ids, Side, Split
+
+BEST: Final = 10
+"""An answer is drawn among this many."""
+
+TURNS: Final = 2
+"""Questions that an occurrence of the buffer stands for. A step asks one of them, so they cost no time."""
+
+TILE: Final = 512
+"""Questions that a scoring function is asked at once."""
+
+
+Best = Callable[[Ids, Ids, Side], Ids]
+"""[Q, BEST] the old entities that score best at questions (anchor, relation, side), fewer where there are."""
+
+
+@dataclass(slots=True)
+class Probe(Penalty):
+    """A penalty whose occurrences stand for questions that are drawn when the update begins."""
+
+    _asked: Penalty | None = field(init=False, default=None)
+
+    def begin(self, model: Model) -> None:
+        self._ask(_best_by_rows(model, self.cohort.n_old))
+
+    def over(self, entity: Embedding, relation: Embedding, index: Ids) -> Tensor:
+        index = self.comparison.members(index)
+        if not len(index):
+            return entity.data.new_zeros(())
+        return self._questions(entity, relation).over(entity, relation, self._stood_for(index))
+
+    def pressures(self, entity: Embedding, relation: Embedding, index: Ids) -> tuple[Floats, Floats]:
+        return self._questions(entity, relation).pressures(entity, relation, self._stood_for(index))
+
+    def over_scores(self, score: ScoreFunction, index: Ids) -> Tensor:
+        index = self.comparison.members(index)
+        if not len(index):
+            return torch.zeros(())
+        asked = self._asked or self._ask(_best_by_scores(score, self.cohort.n_old))
+        return asked.over_scores(score, self._stood_for(index))
+
+    def hold_scale(self, score: ScoreFunction) -> Scale:
+        asked = self._asked or self._ask(_best_by_scores(score, self.cohort.n_old))
+        return asked.hold_scale(score)
+
+    def _questions(self, entity: Embedding, relation: Embedding) -> Penalty:
+        asked = self._asked
+        if asked is None:
+            now = Model(self._known_backbone(), entity.data, relation.data)
+            asked = self._ask(_best_by_rows(now, self.cohort.n_old))
+        asked.beside = self.beside
+        return asked
+
+    def _ask(self, best: Best) -> Penalty:
+        compared, cohort = self.comparison, self.cohort
+        if compared.stream is None:
+            raise ConfigError("this penalty draws from old facts", remedy="Make it with Comparison.build")
+        past = compared.stream.prefix(cohort.update - 1, [Split.TRAIN])
+        fact = imagined(past, TURNS * len(cohort), cohort, best)
+        asked = Comparison.build(
+            compared.stream,
+            cohort.update,
+            fact,
+            run=cohort.run,
+            variant=compared.variant,
+            settings=compared.settings,
+        )
+        self._asked = Penalty(asked, self.backbone, self.fast)
+        return self._asked
+
+    def _stood_for(self, index: Ids) -> Ids:
+        """Occurrences of the questions. Steps hold other facts in every pass, and so other turns come up."""
+        turn = (index + index[:1].sum()) // len(SIDES) % TURNS
+        question = turn * len(self.cohort) + index
+        return np.asarray(len(SIDES) * question + index % len(SIDES))
+
+
+def imagined(past: Facts, count: int, cohort: Cohort, best: Best) -> Facts:
+    """[count, 3] questions of old facts with an imagined answer: of each even one the head, else the tail.
+
+    Every question is as likely as any other. If facts were drawn, those about hubs would come up most, and
+    that is where newcomers are often right.
+    """
+    drawn = generator("imagined", cohort.run, cohort.update)
+    fact = np.empty((count, 3), np.int64)
+    for side in SIDES:
+        mine = slice(int(side), None, len(SIDES))
+        anchor, relation = np.unique(past[:, [side.anchor_column, 1]], axis=0).T
+        chosen = drawn.integers(0, max(len(anchor), 1), len(fact[mine]))
+        found = best(anchor[chosen], relation[chosen], side)
+        rank = drawn.integers(0, max(found.shape[1], 1), len(found))
+        fact[mine, side.anchor_column], fact[mine, 1] = anchor[chosen], relation[chosen]
+        fact[mine, side.answer_column] = found[np.arange(len(found)), rank]
+    return fact
+
+
+def _best_by_rows(model: Model, n_old: int) -> Best:
+    old = candidate_rows(model.backbone, model.entity[:n_old])
+    candidates = Candidates.prepare(model.backbone.scoring, old)
+
+    def best(anchor: Ids, relation: Ids, side: Side) -> Ids:
+        nobody = np.zeros(len(anchor), np.int64)
+        asked = model.query_array(anchor, relation, side)
+        return top(candidates, asked, Known(nobody, nobody, nobody), min(BEST, n_old), n_old)[0]
+
+    return best
+
+
+def _best_by_scores(score: ScoreFunction, n_old: int) -> Best:
+    def best(anchor: Ids, relation: Ids, side: Side) -> Ids:
+        found = []
+        with torch.no_grad():
+            for begin in range(0, len(anchor), TILE):
+                part = slice(begin, begin + TILE)
+                scores = score(torch.from_numpy(anchor[part]), torch.from_numpy(relation[part]), side)
+                found.append(scores[:, :n_old].topk(min(BEST, n_old), dim=1).indices.cpu().numpy())
+        return np.concatenate(found) if found else np.empty((0, min(BEST, n_old)), np.int64)
+
+    return best
