@@ -2,9 +2,9 @@
 
 A buffer holds few of the old facts (on ENTITY one in twenty), so a penalty at its occurrences looks at few of
 the old questions; and its answers were trained on, so they score far above those that nobody has seen yet.
-Here each occurrence of the buffer stands for questions of other old facts: anchor, relation and side are
-theirs, the answer is one of the ten old entities that score best when the update begins. What is penalised is
-the strongest newcomer above it, without a reference.
+Here each occurrence of the buffer stands for questions of other old facts. Anchor, relation and side are
+those of the fact. The answer is one of the ten old entities that score best when the update begins. The
+strongest newcomer above that answer is penalised, without a reference.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TILE: Final = 512
 
 
 Best = Callable[[Ids, Ids, Side], Ids]
-"""[Q, BEST] the old entities that score best at questions (anchor, relation, side), fewer where there are."""
+"""[Q, BEST] the old entities that score best at questions (anchor, relation, side), or all of them."""
 
 
 @dataclass(slots=True)
