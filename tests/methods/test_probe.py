@@ -65,9 +65,18 @@ def test_the_value_is_the_squared_gap_of_the_strongest_newcomer_that_is_no_known
         gap = max(scores(model, fact, side, newcomers).max() - answer, 0.0)
         total.append((gap / np.subtract(*np.quantile(sample, [0.75, 0.25]))) ** 2)
     value, gradient = value_and_gradient(probe, model, stream, np.arange(12))
-    assert value == pytest.approx(np.mean(total), rel=1e-9)
+    assert value == pytest.approx(8 / 30 * np.mean(total), rel=1e-9), "times newcomers over base entities"
     assert value > 0
     assert bool(gradient.abs().sum() > 0)
+
+
+def test_a_graph_that_more_than_doubles_is_held_no_more_than_one_that_doubles():
+    stream, model, probe = made(n_old=6)
+    probe.begin(model)
+    entity, relation = tables(model, stream)
+    index = both_sides_of(np.arange(12))
+    asked = probe._asked.over(entity, relation, probe._stood_for(index))
+    assert probe.over(entity, relation, index).item() == asked.item() > 0
 
 
 def test_an_occurrence_asks_its_questions_in_turn_and_on_its_own_side():

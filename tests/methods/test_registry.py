@@ -66,6 +66,7 @@ def test_settings_know_exactly_the_registered_methods() -> None:
         "calibration",
         "cap",
         "cap+calibration",
+        "guard",  # brings its coefficient
     ]
 
 

@@ -62,8 +62,8 @@ def test_the_former_name_of_the_host_alone_is_read_as_none(given: str, tmp_path:
 @pytest.mark.parametrize(
     ("given", "method"),
     [
-        ({}, "cap"),
-        ({"backbone": "distmult"}, "cap"),
+        ({}, "guard"),
+        ({"backbone": "distmult"}, "guard"),
         ({"backbone": "transe"}, "none"),
         ({"host": "lkge"}, "none"),
         ({"preset": "paper"}, "none"),

@@ -15,7 +15,7 @@ from meor.errors import StudyError
 from meor.escape import shell, terminal
 from meor.evaluation.blame import blame, name_newcomers
 from meor.evaluation.displacement import Displaced, worst
-from meor.methods import CAP, NONE, method_label
+from meor.methods import DEFAULT, NONE, method_label
 from meor.report.html import REPORT, page_of, write
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
@@ -42,14 +42,14 @@ def command(
 ) -> None:
     """What the embedded world loses when it grows, to whom, and what control changes.
 
-    A small study of the host alone against the norm cap, each stopping by itself; its report is a page. Stop
-    it whenever you like: the same command goes on where it stopped.
+    A small study of the host alone against the default control, each stopping by itself; its report is a
+    page. Stop it whenever you like: the same command goes on where it stopped.
     """
     plan = Study.resolve(
         {
             "study": "demo",
             "stream": "world",
-            "methods": [NONE, CAP],
+            "methods": [NONE, DEFAULT],
             "schedule": "own",
             "pairs": pairs,
             "sets": ["dim=64"],
@@ -106,9 +106,9 @@ def _planted(stream: Stream, view: RunView) -> str:
 
 
 def _control(found: Findings) -> list[str]:
-    made = compare(found.rows, found.plan.groups[0], BALANCE, CAP, NONE)
+    made = compare(found.rows, found.plan.groups[0], BALANCE, DEFAULT, NONE)
     told = [
-        f"\n{method_label(CAP)} against the host alone, {len(made.pairs)} pairs, each stopping by itself:"
+        f"\n{method_label(DEFAULT)} against the host alone, {len(made.pairs)} pairs, each stopping by itself:"
     ]
     meaning = {
         "H_cur": "old answers among all entities",

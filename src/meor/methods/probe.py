@@ -5,6 +5,9 @@ the old questions; and its answers were trained on, so they score far above thos
 Here each occurrence of the buffer stands for questions of other old facts. Anchor, relation and side are
 those of the fact. The answer is one of the ten old entities that score best when the update begins. The
 strongest newcomer above that answer is penalised, without a reference.
+
+The penalty is multiplied by newcomers over entities of snapshot 0, at most 1. Few newcomers meet as many
+questions as many do, so with one constant each of the few would be held far more.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from meor.random import generator
 from meor.search.queries import Known
 from meor.search.screen import Candidates
 from meor.search.top import top
+from meor.stream.snapshot import Stream
 from meor.training.loss import Embedding
 from meor.typing import SIDES, Facts, Floats, Ids, Side, Split
 
@@ -59,7 +63,7 @@ class Probe(Penalty):
         index = self.comparison.members(index)
         if not len(index):
             return entity.data.new_zeros(())
-        return self._questions(entity, relation).over(entity, relation, self._stood_for(index))
+        return self._weight * self._questions(entity, relation).over(entity, relation, self._stood_for(index))
 
     def pressures(self, entity: Embedding, relation: Embedding, index: Ids) -> tuple[Floats, Floats]:
         return self._questions(entity, relation).pressures(entity, relation, self._stood_for(index))
@@ -69,11 +73,21 @@ class Probe(Penalty):
         if not len(index):
             return torch.zeros(())
         asked = self._asked or self._ask(_best_by_scores(score, self.cohort.n_old))
-        return asked.over_scores(score, self._stood_for(index))
+        return self._weight * asked.over_scores(score, self._stood_for(index))
 
     def hold_scale(self, score: ScoreFunction) -> Scale:
         asked = self._asked or self._ask(_best_by_scores(score, self.cohort.n_old))
         return asked.hold_scale(score)
+
+    @property
+    def _weight(self) -> float:
+        return min(1.0, self.cohort.n_new / self._stream.entity_counts[0])
+
+    @property
+    def _stream(self) -> Stream:
+        if self.comparison.stream is None:
+            raise ConfigError("this penalty draws from old facts", remedy="Make it with Comparison.build")
+        return self.comparison.stream
 
     def _questions(self, entity: Embedding, relation: Embedding) -> Penalty:
         asked = self._asked
@@ -85,12 +99,10 @@ class Probe(Penalty):
 
     def _ask(self, best: Best) -> Penalty:
         compared, cohort = self.comparison, self.cohort
-        if compared.stream is None:
-            raise ConfigError("this penalty draws from old facts", remedy="Make it with Comparison.build")
-        past = compared.stream.prefix(cohort.update - 1, [Split.TRAIN])
+        past = self._stream.prefix(cohort.update - 1, [Split.TRAIN])
         fact = imagined(past, TURNS * len(cohort), cohort, best)
         asked = Comparison.build(
-            compared.stream,
+            self._stream,
             cohort.update,
             fact,
             run=cohort.run,

@@ -53,6 +53,7 @@ class Method:
     variant: Variant | None = None  # how a penalty compares; its records follow it
     build: Callable[..., Penalty] | None = None  # a subclass of `Penalty`, where the variant is not enough
     capped: bool = False  # norms of newcomers are capped as well (`cap`)
+    coefficient: float | None = None  # its own: no rule decides it
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
     spelled: str = ""  # the words that an abbreviated label stands for
@@ -60,7 +61,7 @@ class Method:
     @property
     def start(self) -> str:
         """The method of the pair's run that this one starts from and is balanced against."""
-        return CAP if self.capped else NONE
+        return CAP if self.capped and self.coefficient is None else NONE
 
     @property
     def brief(self) -> str:
@@ -69,13 +70,13 @@ class Method:
 
 NONE = "none"
 """The host alone. Every other method of a pair is compared with it and starts from it."""
-CAP = "cap"
+CAP, GUARD = "cap", "guard"
 CAPS = "scales a newcomer's row back to a norm that its degree suggests, after each step."
 
 
-CAP_FACTOR, CAP_GROWTH = 1.2, 1.15
+CAP_FACTOR, CAP_GROWTH = 1.4, 1.15
 """The defaults of `cap.factor` and `cap.growth`."""
-DEFAULT, UNCAPPED = CAP, NONE
+DEFAULT, UNCAPPED = GUARD, NONE
 """What a run without a method uses, and what it uses where a norm is no scale of scores: results/default."""
 
 _FORMER = {"replay": NONE}  # `replay` is a host
@@ -128,8 +129,8 @@ def penalties() -> dict[str, Variant]:
 
 
 def is_penalized(name: str) -> bool:
-    """Does the method add a penalty, and so have a coefficient?"""
-    return name in METHODS and METHODS[name].kind == "penalty"
+    """Does the method add a penalty whose coefficient is to be decided?"""
+    return name in METHODS and METHODS[name].kind == "penalty" and METHODS[name].coefficient is None
 
 
 def method_label(name: str) -> str:
@@ -232,3 +233,15 @@ register(
 
 for _method in tuple(METHODS.values()):
     register(capped(_method))
+
+register(
+    Method(
+        GUARD,
+        "Guard",
+        "the cap and the probe together, with constants that were chosen on ENTITY and FBInc-L.",
+        variant=LARGEST,
+        build=_probe,
+        capped=True,
+        coefficient=0.01,
+    )
+)

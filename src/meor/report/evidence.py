@@ -20,7 +20,7 @@ from meor.errors import MeorError
 from meor.escape import clipped, visible
 from meor.evaluation.displacement import Loss, same_facts
 from meor.evaluation.rank import Ranks
-from meor.methods import is_penalized
+from meor.methods import METHODS
 from meor.methods.comparison import Comparison, sample_records
 from meor.methods.equations import pressure
 from meor.methods.penalty import penalty_records
@@ -231,7 +231,7 @@ def _view_of(view: RunView, comparison: Comparison, model: Model, x: int, tau: f
     answer = view.labels("entity")[int(cohort.answer[x])]
     measure = "U" if comparison.variant.aggregate == "smooth" else "V"
     drawing = ExcessDrawing(tuple(strips), reference, tau, answer, measure)
-    of_run = is_penalized(view.config.method)
+    of_run = METHODS[view.config.method].kind == "penalty"
     return RecordView(cohort.update, (head, relation, tail), side, drawing, of_run, strongest)
 
 

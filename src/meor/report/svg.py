@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from meor.escape import markup
 from meor.methods import CAP, METHODS
-from meor.methods.registry import with_cap
 from meor.report.words import method_name, svg_symbols
 from meor.study.table import Entry
 
@@ -203,10 +202,11 @@ def method_key(method: str) -> str:
     """
     if method == CAP:
         return f"m{_CAPPED}"
-    plain = [name for name, each in METHODS.items() if not each.capped]
-    bare = method.removeprefix(with_cap(""))
-    place = plain.index(bare) if bare in plain else len(plain)
-    return f"m{place % _CAPPED}" + (" capped" if bare != method else "")
+    plain = [each for each in METHODS.values() if not each.capped]
+    known = METHODS.get(method)
+    own = known and (known.kind, known.variant, known.build)
+    place = next((at for at, e in enumerate(plain) if (e.kind, e.variant, e.build) == own), len(plain))
+    return f"m{place % _CAPPED}" + (" capped" if known is not None and known.capped else "")
 
 
 def method_entry(method: str) -> Entry:

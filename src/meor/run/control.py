@@ -66,9 +66,16 @@ class Penalized(Control):
 
     def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
         super().__init__(config, stream, judge, log)
-        self.coefficient, self.begins = config.coefficient, config.coefficient_from
+        self.coefficient, self.begins = given_coefficient(config), config.coefficient_from
         if self.coefficient is not None:
-            log("coefficient", rule="given", coefficient=self.coefficient, update=self.begins)
+            log("coefficient", rule=self.rule, coefficient=self.coefficient, update=self.begins)
+
+    @property
+    def rule(self) -> str:
+        """How the coefficient was decided, or will be."""
+        if self.config.coefficient is not None:
+            return "given"
+        return self.config.coefficient_rule if given_coefficient(self.config) is None else "own"
 
     def measured(self, found: Balance) -> bool:
         """Log the balance of an update (decision 34); True if it suffices to decide the coefficient."""
@@ -109,11 +116,11 @@ class Penalized(Control):
         return Term(penalty, coefficient or 0.0)
 
     def told(self) -> dict[str, Any]:
-        config, coefficient = self.config, self.coefficient or 0.0
+        coefficient = self.coefficient or 0.0
         controlled = coefficient > 0.0 and self.begins <= self.stream.updates[-1]
         found: dict[str, Any] = {
             "controlled": controlled,
-            "rule": config.coefficient_rule if config.coefficient is None else "given",
+            "rule": self.rule,
             "coefficient": coefficient,
             "first_update": self.begins if controlled else None,
         }
@@ -189,6 +196,11 @@ def control_of(config: Config, stream: Stream, judge: Judge, log: Log) -> Contro
 def penalty_of(config: Config, stream: Stream, number: int) -> Penalty:
     build = METHODS[config.method].build or Penalty
     return build(comparison_of(config, stream, number), BACKBONES[config.backbone])
+
+
+def given_coefficient(config: Config) -> float | None:
+    """A coefficient that no rule has to decide: that of the settings, or the method's own."""
+    return METHODS[config.method].coefficient if config.coefficient is None else config.coefficient
 
 
 def balanced(

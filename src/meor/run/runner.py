@@ -144,7 +144,7 @@ class Runner:
         newcomers, rows = update.n_entities - update.n_old, rows_sha256(start, update)
         self.log("grown", update=number, newcomers=newcomers, rows_sha256=rows)
         term = self.control.term(number)
-        if term.penalty is not None:
+        if term.penalty is not None and term.coefficient:
             term.penalty.begin(start)
         training = self._opened(start, update, longest_rows(self.config, self.stream, update, base))
         if METHODS[self.config.method].kind == "transform" and self.resources.alone is not None:

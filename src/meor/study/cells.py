@@ -93,7 +93,7 @@ def method_cells(plan: Study) -> list[StudyCell]:
             if method == NONE:
                 trained = ((name, curve) for name, curve in plan.curves.items() if curve.of is None)
                 found += _on_curves(StudyCell(group, seed, NONE), trained)
-            elif METHODS[method].kind == "transform":
+            elif METHODS[method].kind == "transform" or METHODS[method].coefficient is not None:
                 found.append(StudyCell(group, seed, method))
             elif is_penalized(method):
                 found += _weighted(plan, StudyCell(group, seed, method))
