@@ -75,7 +75,7 @@ def test_a_second_run_in_the_same_folder_is_refused_unless_it_is_forced(made: Ru
     with pytest.raises(RunError, match="--force"):
         meor.run(ring, settings=SETTINGS, out="made", quiet=True)
     again = meor.run(ring, settings=SETTINGS, out="made", force=True, quiet=True)
-    assert again.config.method == "guard", "what a run without a method uses"
+    assert again.config.method == "cap+guard", "what a run without a method uses"
 
 
 def test_progress_goes_to_stderr_as_lines(ring: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,8 +28,8 @@ def call(*arguments: str) -> tuple[int, str, str]:
 def test_run_prints_endpoints_on_stdout_and_progress_on_stderr(ring: Path, tmp_path: Path) -> None:
     code, out, err = call("run", "--stream", "ring", *SETS, "--threads", "1")
     assert code == 0, err
-    run = Path("runs/ring-complex-cap-s0")
-    assert "method cap: scales a newcomer's row back" in err, "what a run without a method uses"
+    run = Path("runs/ring-complex-cap+guard-s0")
+    assert "method cap+guard: scales a newcomer's row back" in err, "what a run without a method uses"
     for name in ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN", str(run)):
         assert name in out
     assert "base: trained" in err
@@ -133,7 +133,7 @@ def test_audit_agrees_with_the_run(ring: Path) -> None:
 
 def test_the_default_folder_names_what_was_run() -> None:
     config = Config(stream="some/where/my graph", backbone="transe", seed=4)
-    assert str(default_out(config)) == "runs/my-graph-transe-none-s4"
+    assert str(default_out(config)) == "runs/my-graph-transe-guard-s4"
 
 
 def test_a_registered_name_stays_a_name_even_where_a_folder_has_it(ring: Path) -> None:

@@ -206,10 +206,11 @@ def test_it_is_refused_where_a_norm_is_no_scale_of_scores(tmp_path: Path, stream
 
 def test_every_method_has_a_capped_one_beside_it_and_settings_name_it() -> None:
     plain = [name for name, method in METHODS.items() if not method.capped]
-    capped = [name for name, method in METHODS.items() if method.capped and method.coefficient is None]
-    assert [with_cap(name) for name in plain] == capped
+    assert [with_cap(name) for name in plain] == [name for name, method in METHODS.items() if method.capped]
     assert METHODS[CAP].label == "Cap"
-    assert {METHODS[with_cap(name)].start for name in plain} == {CAP}
+    balanced = [name for name in plain if METHODS[name].coefficient is None]
+    assert {METHODS[with_cap(name)].start for name in balanced} == {CAP}
+    assert METHODS[with_cap("guard")].start == NONE, "nothing is balanced, so nothing has to be there"
     assert {METHODS[name].start for name in plain} == {NONE}
     dumped = tiny_config(f"method={CAP}", "cap.factor=0.9").model_dump(mode="json")
     assert dumped["cap"] == {"factor": 0.9, "growth": 1.15, "norm": "at-most"}

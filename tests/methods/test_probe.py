@@ -9,8 +9,8 @@ from meor.backbone import BACKBONES
 from meor.errors import ConfigError
 from meor.methods.comparison import Comparison, both_sides_of
 from meor.methods.dense import table_scores
-from meor.methods.probe import BEST, TURNS, Probe, _best_by_rows, imagined
-from meor.methods.registry import LARGEST, METHODS
+from meor.methods.probe import BEST, LARGEST, TURNS, Probe, _best_by_rows, imagined
+from meor.methods.registry import METHODS
 from meor.typing import SIDES, Side, Split
 
 
@@ -65,7 +65,9 @@ def test_the_value_is_the_squared_gap_of_the_strongest_newcomer_that_is_no_known
         gap = max(scores(model, fact, side, newcomers).max() - answer, 0.0)
         total.append((gap / np.subtract(*np.quantile(sample, [0.75, 0.25]))) ** 2)
     value, gradient = value_and_gradient(probe, model, stream, np.arange(12))
-    assert value == pytest.approx(8 / 30 * np.mean(total), rel=1e-9), "times newcomers over base entities"
+    assert value == pytest.approx((8 / 30) ** 2 * np.mean(total), rel=1e-9), (
+        "times newcomers over base entities, squared"
+    )
     assert value > 0
     assert bool(gradient.abs().sum() > 0)
 

@@ -64,9 +64,10 @@ def test_settings_know_exactly_the_registered_methods() -> None:
     assert [name for name in METHODS if not is_penalized(name)] == [
         "none",
         "calibration",
+        "guard",  # brings its coefficient
         "cap",
         "cap+calibration",
-        "guard",  # brings its coefficient
+        "cap+guard",
     ]
 
 

@@ -62,10 +62,11 @@ def test_the_former_name_of_the_host_alone_is_read_as_none(given: str, tmp_path:
 @pytest.mark.parametrize(
     ("given", "method"),
     [
-        ({}, "guard"),
-        ({"backbone": "distmult"}, "guard"),
-        ({"backbone": "transe"}, "none"),
+        ({}, "cap+guard"),
+        ({"backbone": "distmult"}, "cap+guard"),
+        ({"backbone": "transe"}, "guard"),
         ({"host": "lkge"}, "none"),
+        ({"host": "fine-tune", "backbone": "complex"}, "none"),
         ({"preset": "paper"}, "none"),
         ({"method": "meor"}, "meor"),
         ({"method": "none"}, "none"),

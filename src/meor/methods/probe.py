@@ -6,14 +6,14 @@ Here each occurrence of the buffer stands for questions of other old facts. Anch
 those of the fact. The answer is one of the ten old entities that score best when the update begins. The
 strongest newcomer above that answer is penalised, without a reference.
 
-The penalty is multiplied by newcomers over entities of snapshot 0, at most 1. Few newcomers meet as many
-questions as many do, so with one constant each of the few would be held far more.
+The penalty is multiplied by the square of newcomers over entities of snapshot 0, at most 1. Few newcomers
+displace less, and they share as many questions among them as many do: each would be held more, for less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from meor.methods.comparison import Comparison
 from meor.methods.dense import ScoreFunction
 from meor.methods.equations import Scale
 from meor.methods.penalty import Penalty
+from meor.methods.registry import MMR
 from meor.random import generator
 from meor.search.queries import Known
 from meor.search.screen import Candidates
@@ -35,6 +36,9 @@ from meor.search.top import top
 from meor.stream.snapshot import Stream
 from meor.training.loss import Embedding
 from meor.typing import SIDES, Facts, Floats, Ids, Side, Split
+
+LARGEST: Final = replace(MMR, centered=False)
+"""The strongest newcomer, whatever old entities do."""
 
 BEST: Final = 10
 """An answer is drawn among this many."""
@@ -81,7 +85,7 @@ class Probe(Penalty):
 
     @property
     def _weight(self) -> float:
-        return min(1.0, self.cohort.n_new / self._stream.entity_counts[0])
+        return min(1.0, self.cohort.n_new / self._stream.entity_counts[0]) ** 2
 
     @property
     def _stream(self) -> Stream:
@@ -106,7 +110,7 @@ class Probe(Penalty):
             cohort.update,
             fact,
             run=cohort.run,
-            variant=compared.variant,
+            variant=LARGEST,
             settings=compared.settings,
         )
         self._asked = Penalty(asked, self.backbone, self.fast)

@@ -36,7 +36,6 @@ UOR = replace(MEOR, reference="role")
 SHUFFLED = replace(MEOR, assignment="shuffled")
 SHUFFLED_VALUES = replace(MEOR, assignment="values")
 UNCENTERED = replace(MEOR, centered=False)
-LARGEST = replace(MMR, centered=False)
 
 Kind = Literal["host", "penalty", "transform"]
 """The host alone; a penalty while training; a transform of scores after training."""
@@ -50,8 +49,8 @@ class Method:
     label: str  # in tables
     sentence: str  # what it does
     kind: Kind = "penalty"
-    variant: Variant | None = None  # how a penalty compares; its records follow it
-    build: Callable[..., Penalty] | None = None  # a subclass of `Penalty`, where the variant is not enough
+    variant: Variant | None = None  # how a penalty compares replayed occurrences; its records follow it
+    build: Callable[..., Penalty] | None = None  # a subclass of `Penalty` that looks elsewhere
     capped: bool = False  # norms of newcomers are capped as well (`cap`)
     coefficient: float | None = None  # its own: no rule decides it
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
@@ -70,13 +69,13 @@ class Method:
 
 NONE = "none"
 """The host alone. Every other method of a pair is compared with it and starts from it."""
-CAP, GUARD = "cap", "guard"
+CAP = "cap"
 CAPS = "scales a newcomer's row back to a norm that its degree suggests, after each step."
 
 
-CAP_FACTOR, CAP_GROWTH = 1.4, 1.15
+CAP_FACTOR, CAP_GROWTH = 1.3, 1.15
 """The defaults of `cap.factor` and `cap.growth`."""
-DEFAULT, UNCAPPED = GUARD, NONE
+DEFAULT, UNCAPPED = f"{CAP}+guard", "guard"
 """What a run without a method uses, and what it uses where a norm is no scale of scores: results/default."""
 
 _FORMER = {"replay": NONE}  # `replay` is a host
@@ -98,8 +97,11 @@ def register(method: Method) -> Method:
     """Make a method known everywhere: settings, studies, tables, reports."""
     if method.name in METHODS:
         raise ConfigError(f"there is a method {method.name} already", remedy="Choose another name")
-    if (method.kind == "penalty") != (method.variant is not None):
-        raise ConfigError(f"the method {method.name} is a {method.kind}", remedy="A penalty has a variant")
+    if (method.kind == "penalty") != (method.variant is not None or method.build is not None):
+        raise ConfigError(
+            f"the method {method.name} is a {method.kind}",
+            remedy="A penalty has a variant or builds its own",
+        )
     METHODS[method.name] = method
     return method
 
@@ -226,22 +228,18 @@ register(
         "Probe",
         "penalises the strongest newcomer above what the old graph would answer, at questions of old facts "
         "beyond the replayed ones.",
-        variant=LARGEST,
         build=_probe,
+    )
+)
+register(
+    Method(
+        "guard",
+        "Guard",
+        "the probe with a coefficient of its own, so that nothing has to be tried first.",
+        build=_probe,
+        coefficient=0.01,
     )
 )
 
 for _method in tuple(METHODS.values()):
     register(capped(_method))
-
-register(
-    Method(
-        GUARD,
-        "Guard",
-        "the cap and the probe together, with constants that were chosen on ENTITY and FBInc-L.",
-        variant=LARGEST,
-        build=_probe,
-        capped=True,
-        coefficient=0.01,
-    )
-)

@@ -15,7 +15,7 @@ from meor.methods import METHODS
 from meor.methods.comparison import Comparison, Settings
 from meor.methods.dense import ScoreFunction
 from meor.methods.penalty import Penalty
-from meor.methods.registry import is_penalized
+from meor.methods.registry import MEOR
 from meor.pykeen.cap import RowCap
 from meor.pykeen.held import is_frozen
 from meor.random import generator
@@ -105,15 +105,17 @@ def _penalty(
     stream: Stream, update: int, method: str, replay: int, seed: int, settings: Settings | None
 ) -> Penalty:
     chosen = METHODS.get(method)
-    if chosen is None or chosen.variant is None:
-        able = [name for name in METHODS if is_penalized(name)]
+    if chosen is None or chosen.kind != "penalty":
+        able = [name for name, each in METHODS.items() if each.kind == "penalty"]
         raise ConfigError(f"{method} is no method with a penalty", remedy=f"Use one of {', '.join(able)}")
     if update not in stream.updates:
         raise InputError(
             f"{stream.name} has no update {update}", remedy=f"Name one of 1 to {len(stream.snapshots) - 1}"
         )
     facts = draw_buffer(stream, update, seed=seed, size=replay).fact
-    compared = Comparison.build(stream, update, facts, run=seed, variant=chosen.variant, settings=settings)
+    compared = Comparison.build(
+        stream, update, facts, run=seed, variant=chosen.variant or MEOR, settings=settings
+    )
     return (chosen.build or Penalty)(compared)
 
 

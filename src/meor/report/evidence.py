@@ -231,7 +231,7 @@ def _view_of(view: RunView, comparison: Comparison, model: Model, x: int, tau: f
     answer = view.labels("entity")[int(cohort.answer[x])]
     measure = "U" if comparison.variant.aggregate == "smooth" else "V"
     drawing = ExcessDrawing(tuple(strips), reference, tau, answer, measure)
-    of_run = METHODS[view.config.method].kind == "penalty"
+    of_run = METHODS[view.config.method].variant is not None
     return RecordView(cohort.update, (head, relation, tail), side, drawing, of_run, strongest)
 
 

@@ -199,6 +199,7 @@ def method_key(method: str) -> str:
     """The class of a method's colour and shape, by its place in the registry.
 
     A method that is capped has those of the method without a cap, drawn hollow; the cap alone has its own.
+    One that brings its coefficient looks like the one that does not.
     """
     if method == CAP:
         return f"m{_CAPPED}"

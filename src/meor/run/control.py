@@ -129,6 +129,9 @@ class Penalized(Control):
     def results(
         self, update: Update, model: Model, earlier: Callable[[int], Model], term: Term
     ) -> Mapping[str, bytes]:
+        ranks = super().results(update, model, earlier, term)
+        if METHODS[self.config.method].variant is None:
+            return ranks  # it looked at something else
         assert term.penalty is not None  # noqa: S101  (made by `term` above)
         records = penalty_records(term.penalty.comparison, model, term.penalty.held)
         self.log(
@@ -139,7 +142,6 @@ class Penalized(Control):
             scale_terms=records.scale.wins(),
             dropped=records.dropped,
         )
-        ranks = super().results(update, model, earlier, term)
         return {**ranks, RECORDS: records_bytes(records)}
 
 

@@ -24,8 +24,10 @@ def known_backbone(value: Any) -> Any:
 
 
 def default_method(given: Mapping[str, Any]) -> str:
-    """The method of a run that names none; with the paper's preset the host alone."""
-    if given.get("preset") == "paper":
+    """The method of a run that names none; other hosts, and the paper's preset, run alone."""
+    host = given.get("host", "replay")
+    name = host.get("name") if isinstance(host, Mapping) else getattr(host, "name", host)
+    if given.get("preset") == "paper" or name != "replay":
         return NONE
     if given.get("backbone") is None:
         return DEFAULT

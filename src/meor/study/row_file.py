@@ -8,7 +8,7 @@ from typing import Any
 
 from meor.errors import MeorError, StudyError
 from meor.evaluation.endpoints import overall
-from meor.methods import current_name, is_penalized
+from meor.methods import METHODS, current_name, is_penalized
 from meor.run.layout import MODEL, is_run
 from meor.run.prepare import host_of
 from meor.run.records_file import active_share
@@ -54,7 +54,7 @@ def row_of_run(
         method=cell.method,
         **values,
         coefficient=coefficient,
-        active_share=None if not is_penalized(cell.method) else active_share(view, stream),
+        active_share=None if METHODS[cell.method].variant is None else active_share(view, stream),
         pair_hash=pair_hash(view, stream),
         schedule_hash=schedule_hash(view, stream) if shared else None,
         multiple=cell.multiple,
