@@ -19,7 +19,13 @@ HERE = Path(__file__).parent
 TABLE = HERE / "seeds.jsonl"
 SEEDS = (1_000_100, 1_000_101, 1_000_102)
 SHARE = {"ENTITY": 1.0, "FBInc-L": 1 / 30}
-GUARDS = (("cap+mmr", 0.015, 1.4), ("cap+probe", 0.01, 1.2))
+GUARDS = (
+    ("cap", None, 1.2),
+    ("cap+mmr", 0.015, 1.4),
+    ("cap+probe", 0.01, 1.2),
+    ("cap+probe", 0.01, 1.4),
+    ("cap+probe", 0.005, 1.4),
+)
 """Method, coefficient at share 1, factor of the cap."""
 GROWTH = 1.15
 
@@ -28,8 +34,9 @@ def alone(stream: str) -> Setting:
     return stream, "none", None, None, None, ""
 
 
-def guarded(stream: str, method: str, coefficient: float, factor: float) -> Setting:
-    return stream, method, round(coefficient * SHARE[stream], 8), factor, GROWTH, "at-most"
+def guarded(stream: str, method: str, coefficient: float | None, factor: float) -> Setting:
+    share = None if coefficient is None else round(coefficient * SHARE[stream], 8)
+    return stream, method, share, factor, GROWTH, "at-most"
 
 
 def main() -> None:
@@ -60,7 +67,7 @@ def main() -> None:
             )
             each = ", ".join(f"{value:+.4f}" for value in effect["A_TN"])
             kept = "yes" if statistics.mean(effect["A_TN"]) > -MARGIN else "no"
-            lines.append(f"| {stream} | {setting[1]} | {setting[2]:.2g} | {setting[3]:g} | {means} | {each} | {kept} |")
+            lines.append(f"| {stream} | {setting[1]} | {'' if setting[2] is None else f'{setting[2]:.2g}'} | {setting[3]:g} | {means} | {each} | {kept} |")
     (HERE / "seeds.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
