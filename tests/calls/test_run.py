@@ -68,7 +68,7 @@ def test_a_folder_that_pykeen_saved_is_grown(ring: Path) -> None:
     settings = {key: value for key, value in NESTED.items() if key != "dim"}
     grown = meor.run(ring, base=str(SAVED / "transe"), settings=settings, quiet=True)
     assert grown.config.backbone == "transe"
-    assert grown.path == Path("runs/ring-transe-none-s0")
+    assert grown.path == Path("runs/ring-transe-guard-s0")
 
 
 def test_a_second_run_in_the_same_folder_is_refused_unless_it_is_forced(made: Run, ring: Path) -> None:

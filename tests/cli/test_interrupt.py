@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from meor.cli import app
 from meor.errors import Interrupted, RunError, is_interrupt
+from meor.methods import DEFAULT
 from meor.run.layout import is_run
 from meor.run.session import start
 from meor.run.view import RunView
@@ -127,7 +128,8 @@ def test_a_kernel_that_was_interrupted_is_no_failure_of_a_study_cell(tmp_path: P
 
 def test_sigint_at_any_moment_of_a_real_run(ring: Path, tmp_path: Path) -> None:
     """A process of its own, stopped again and again, and then brought to the bytes of a whole run."""
-    start(tiny_config(stream=ring), tmp_path / "whole", resources=each_step(tmp_path / "other"))
+    whole = tiny_config(f"method={DEFAULT}", stream=ring)
+    start(whole, tmp_path / "whole", resources=each_step(tmp_path / "other"))
     meor = [sys.executable, "-c", MEOR]
     begin = [*meor, "run", "--stream", "ring", "--out", "run", "--checkpoint-seconds", "0", *SETS]
     go_on = [*meor, "resume", "run", "--checkpoint-seconds", "0"]

@@ -16,6 +16,7 @@ from tests.crash.commands import Kind, call, kinds, run_command, study_command
 from tests.tiny_run import SETTINGS, begin_or_go_on, each_step, results, tiny_config, tiny_stream
 
 from meor.errors import RunError
+from meor.methods import DEFAULT
 from meor.run.folder import RunFolder
 from meor.run.session import resume, start
 from meor.run.view import RunView
@@ -154,7 +155,7 @@ def test_c1_after_some_of_500_kills_every_command_ends_with_the_same_bytes(
 
 
 def test_c1_the_command_itself_survives_a_kill(tmp_path: Path, ring: Path) -> None:
-    begin_or_go_on(tmp_path / "whole", ring, tmp_path / "cache-whole")
+    begin_or_go_on(tmp_path / "whole", ring, tmp_path / "cache-whole", (f"method={DEFAULT}",))
     meor = [sys.executable, "-c", "from meor.cli import main; main()"]
     shared = ["--cache", str(tmp_path / "cache"), "--checkpoint-seconds", "0", "--threads", "1", "--quiet"]
     sets = [part for text in (*SETTINGS, "refine.passes=2") for part in ("--set", text)]

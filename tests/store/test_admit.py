@@ -56,9 +56,9 @@ def test_an_admission_is_the_update_of_a_run(store: Path, batch: Path, finished:
     assert entry["newcomers"] == 8
 
 
-@pytest.mark.parametrize("given", [True, False])
-def test_a_penalty_goes_on_as_in_a_run(tmp_path: Path, batch: Path, given: bool) -> None:
-    sets = ["method=meor", "refine.learning_rate=0.3", "refine.replay_size=64"]
+@pytest.mark.parametrize(("method", "given"), [("meor", True), ("meor", False), ("cap+guard", False)])
+def test_a_penalty_goes_on_as_in_a_run(tmp_path: Path, batch: Path, method: str, given: bool) -> None:
+    sets = [f"method={method}", "refine.learning_rate=0.3", "refine.replay_size=64"]
     config = tiny_config(*sets, *(["coefficient=0.5"] if given else []))
     start(config, tmp_path / "run", stream=tiny_stream(), resources=each_step(tmp_path / "cache"))
     view = RunView.open(tmp_path / "run")
