@@ -74,12 +74,13 @@ def _one_answer(stream: Stream, view: RunView) -> list[str]:
     """The answer that lost most at update 1, and who stands before it."""
     ranks = view.ranks(1)[Split.TEST]
     (lost,) = name_newcomers(stream, view.model(1), worst(ranks, 1), limit=3)
-    names = ", ".join(stream.entities.label(each) for each in lost.newcomers)
+    names = [f"    {stream.entities.label(each)}" for each in lost.newcomers]
     answer = stream.entities.label(lost.answer)
     return [
         f"\nOne old answer: {_query(stream, lost)} {answer}",
         f"  was answer {lost.old} before update 1, and is answer {lost.cur} after it,",
-        f"  though nothing about it changed. Ahead of it now: {names}.",
+        "  though nothing about it changed. Ahead of it now:",
+        *names,
     ]
 
 
@@ -123,8 +124,15 @@ def _control(found: Findings) -> list[str]:
 
 
 def _verdict(made: PairedComparison) -> str:
-    lost = [name for name in ("H_old", "A_TN", "A_QN") if not made[name].preserved]
-    gain = "gains" if made["H_cur"].improved else "is not shown to gain"
-    if not lost:
-        return f"  It {gain} H_cur, and nothing else falls by more than {MARGIN:g} (95 % bounds)."
-    return f"  It {gain} H_cur; a trade: {', '.join(lost)} may fall by more than {MARGIN:g} (95 % bounds)."
+    """In one line what is shown, what is lost, and what so few pairs leave open."""
+    others = ("H_old", "A_TN", "A_QN")
+    lost = [name for name in others if made[name].mean < -MARGIN]
+    unsure = [name for name in others if not made[name].preserved and name not in lost]
+    said = [f"It {'gains' if made['H_cur'].improved else 'is not shown to gain'} H_cur"]
+    if lost:
+        said.append(f"a trade: {', '.join(lost)} falls by more than {MARGIN:g}")
+    if unsure:
+        said.append(f"{len(made.pairs)} pairs do not show that {', '.join(unsure)} keeps within {MARGIN:g}")
+    if not (lost or unsure):
+        said.append(f"nothing else falls by more than {MARGIN:g}")
+    return "  " + ";\n  ".join(said) + " (95 % bounds)."
