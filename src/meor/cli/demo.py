@@ -79,7 +79,7 @@ def _one_answer(stream: Stream, view: RunView) -> list[str]:
     return [
         f"\nOne old answer: {_query(stream, lost)} {answer}",
         f"  was answer {lost.old} before update 1, and is answer {lost.cur} after it,",
-        "  though nothing about it changed. Ahead of it now:",
+        f"  though nothing about it changed. {len(names)} of {lost.cur - lost.old} newcomers ahead of it:",
         *names,
     ]
 
