@@ -23,11 +23,11 @@ def made(improved: bool, **means: tuple[float, bool]) -> Any:
     [
         (made(True), "It gains H_cur;\n  nothing else falls by more than 0.005"),
         (made(False), "It is not shown to gain H_cur;\n  nothing else falls"),
-        (made(True, A_TN=(-0.03, False)), "a trade: A_TN falls by more than 0.005"),
+        (made(True, A_TN=(-0.03, False)), "a trade: A_TN falls by more than 0.005 in the mean"),
         (made(True, A_TN=(0.0002, False)), "3 pairs do not show that A_TN keeps within 0.005"),
         (
             made(True, A_TN=(-0.03, False), A_QN=(0.0, False)),
-            "falls by more than 0.005;\n  3 pairs do not show",
+            "falls by more than 0.005 in the mean;\n  3 pairs do not show",
         ),
     ],
 )

@@ -124,13 +124,13 @@ def _control(found: Findings) -> list[str]:
 
 
 def _verdict(made: PairedComparison) -> str:
-    """In one line what is shown, what is lost, and what so few pairs leave open."""
+    """What is shown, what is lost, and what so few pairs leave open."""
     others = ("H_old", "A_TN", "A_QN")
     lost = [name for name in others if made[name].mean < -MARGIN]
     unsure = [name for name in others if not made[name].preserved and name not in lost]
     said = [f"It {'gains' if made['H_cur'].improved else 'is not shown to gain'} H_cur"]
     if lost:
-        said.append(f"a trade: {', '.join(lost)} falls by more than {MARGIN:g}")
+        said.append(f"a trade: {', '.join(lost)} falls by more than {MARGIN:g} in the mean")
     if unsure:
         said.append(f"{len(made.pairs)} pairs do not show that {', '.join(unsure)} keeps within {MARGIN:g}")
     if not (lost or unsure):

@@ -235,7 +235,7 @@ register(
     Method(
         "guard",
         "Guard",
-        "the probe with a coefficient of its own, so that nothing has to be tried first.",
+        "penalises as the probe does, with a coefficient of its own: nothing has to be tried first.",
         build=_probe,
         coefficient=0.01,
     )
