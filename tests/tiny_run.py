@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from meor.run.config import Config
+from meor.run.session import start
 from meor.run.trainer import Resources
+from meor.run.view import RunView
 from meor.storage.disk import Disk
 from meor.stream.snapshot import LabelFact, Stream, build_stream
 from meor.typing import Split
@@ -69,6 +72,20 @@ def each_step(cache: Path, **changes: Any) -> Resources:
     return Resources(cache=cache, checkpoint_seconds=0.0, **changes)
 
 
+def made_once(place: Path, stream: Stream, *shared: str) -> Callable[..., RunView]:
+    """Settings -> a finished run with them and the shared ones; the same settings give the same run."""
+    runs: dict[tuple[str, ...], RunView] = {}
+
+    def run(*sets: str) -> RunView:
+        if sets not in runs:
+            folder = place / str(len(runs))
+            start(tiny_config(*shared, *sets), folder, stream=stream, resources=each_step(place / "cache"))
+            runs[sets] = RunView.open(folder)
+        return runs[sets]
+
+    return run
+
+
 class Hasty(Disk):
     """Leaves syncing to the system: it matters when power fails, not when a process is killed."""
 
@@ -94,7 +111,7 @@ def results(run: Path) -> dict[str, str]:
 def begin_or_go_on(run: Path, stream: Path, cache: Path, sets: tuple[str, ...] = ()) -> None:
     """What a killed process and the one after it do; a module-level function, so that it can be spawned."""
     from meor.run.layout import is_run
-    from meor.run.session import resume, start
+    from meor.run.session import resume
 
     if is_run(run):
         resume(run, resources=each_step(cache), disk=Hasty())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.growth import random_model
-from tests.tiny_run import each_step, results, tiny_config, tiny_stream
+from tests.tiny_run import each_step, made_once, results, tiny_config, tiny_stream
 from torch import nn
 
 from meor.errors import ConfigError
@@ -34,16 +34,7 @@ def stream() -> Stream:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, stream: Stream) -> Callable[..., RunView]:
-    place, runs = tmp_path_factory.mktemp("cap"), {}
-
-    def run(*sets: str) -> RunView:
-        if sets not in runs:
-            folder = place / str(len(runs))
-            start(tiny_config(*FAST, *sets), folder, stream=stream, resources=each_step(place / "cache"))
-            runs[sets] = RunView.open(folder)
-        return runs[sets]
-
-    return run
+    return made_once(tmp_path_factory.mktemp("cap"), stream, *FAST)
 
 
 def test_the_law_is_the_line_of_least_squares() -> None:

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.tiny_run import each_step, tiny_config, tiny_stream
+from tests.tiny_run import made_once, tiny_stream
 
 from meor.methods.registry import METHODS
 from meor.run.control import CONTROL
-from meor.run.session import start
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 
@@ -25,16 +24,7 @@ def stream() -> Stream:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, stream: Stream) -> Callable[..., RunView]:
-    place, runs = tmp_path_factory.mktemp("guard"), {}
-
-    def run(*sets: str) -> RunView:
-        if sets not in runs:
-            folder = place / str(len(runs))
-            start(tiny_config(*PRESSED, *sets), folder, stream=stream, resources=each_step(place / "cache"))
-            runs[sets] = RunView.open(folder)
-        return runs[sets]
-
-    return run
+    return made_once(tmp_path_factory.mktemp("guard"), stream, *PRESSED)
 
 
 def rows(view: RunView) -> torch.Tensor:

@@ -6,8 +6,9 @@ Here each occurrence of the buffer stands for questions of other old facts. Anch
 those of the fact. The answer is one of the ten old entities that score best when the update begins. The
 strongest newcomer above that answer is penalised, without a reference.
 
-The penalty is multiplied by the square of newcomers over entities of snapshot 0, at most 1. Few newcomers
-displace less, and they share as many questions among them as many do: each would be held more, for less.
+The penalty is multiplied by the square of newcomers over entities of snapshot 0, at most 1. A small update
+displaces few answers, and yet it meets as many questions as a large one: each of its few newcomers would be
+held down more often, although there is less to protect.
 """
 
 from __future__ import annotations
