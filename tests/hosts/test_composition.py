@@ -11,7 +11,7 @@ from tests.tiny_run import tiny_stream
 
 from meor.errors import ConfigError
 from meor.methods import METHODS
-from meor.methods.registry import is_penalized
+from meor.methods.registry import needs_coefficient
 
 SHORT = ("refine.passes=1", "base.epochs=1", "host.validation_sample=3")
 
@@ -19,7 +19,7 @@ SHORT = ("refine.passes=1", "base.epochs=1", "host.validation_sample=3")
 @pytest.mark.parametrize("method", [name for name in METHODS if not METHODS[name].capped])
 def test_a_host_that_moves_old_rows_takes_every_method(method: str, tmp_path: Path) -> None:
     stream = tiny_stream()
-    given = ("coefficient=5.0",) if is_penalized(method) else ()
+    given = ("coefficient=5.0",) if needs_coefficient(method) else ()
     view = run("lkge", tmp_path / "run", stream, f"method={method}", *SHORT, *given)
     found = view.endpoints()["test"]
     assert found["H_cur"]["value"] is not None

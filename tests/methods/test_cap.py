@@ -13,7 +13,7 @@ from tests.tiny_run import each_step, made_once, results, tiny_config, tiny_stre
 from torch import nn
 
 from meor.errors import ConfigError
-from meor.methods import METHODS, is_penalized
+from meor.methods import METHODS, needs_coefficient
 from meor.methods.cap import NormLaw, degrees, longest_newcomers, loosened
 from meor.methods.coefficient import TRIAL_SEED_OFFSET
 from meor.methods.registry import CAP, NONE, with_cap
@@ -120,11 +120,11 @@ def test_norms_can_be_kept_at_what_the_degree_suggests(made: Callable[..., RunVi
 @pytest.mark.parametrize("name", ["meor", "calibration"])
 def test_it_composes_and_is_balanced_against_the_capped_host(made: Callable[..., RunView], name: str) -> None:
     capped = made(f"method={CAP}")
-    sets = (f"method={with_cap(name)}", *(("coefficient=0.0",) if is_penalized(name) else ()))
+    sets = (f"method={with_cap(name)}", *(("coefficient=0.0",) if needs_coefficient(name) else ()))
     same = made(*sets)
     for update in (1, 2):
         assert torch.equal(same.model(update).entity, capped.model(update).entity)
-    if is_penalized(name):
+    if needs_coefficient(name):
         strong = made(f"method={with_cap(name)}", "coefficient=50.0")
         assert not torch.equal(strong.model(2).entity, capped.model(2).entity)
         events = list(made(f"method={with_cap(name)}").events())

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from meor.cli import app
 from meor.errors import ConfigError
-from meor.methods import METHODS, Method, is_penalized, method_label, register
+from meor.methods import METHODS, Method, method_label, needs_coefficient, register
 from meor.methods.registry import MEOR
 from meor.run.config import Config
 from meor.stream.files import write_stream
@@ -61,7 +61,7 @@ def test_settings_know_exactly_the_registered_methods() -> None:
     assert {Config(method=name).method for name in METHODS} == set(METHODS)
     with pytest.raises(ConfigError, match="meor"):
         Config.resolve({"method": "meer"})
-    assert [name for name in METHODS if not is_penalized(name)] == [
+    assert [name for name in METHODS if not needs_coefficient(name)] == [
         "none",
         "calibration",
         "guard",  # brings its coefficient

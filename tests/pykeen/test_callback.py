@@ -13,7 +13,7 @@ from tests.tiny_run import tiny_stream
 
 from meor.backbone import BACKBONES
 from meor.errors import ConfigError, InputError, ModelError
-from meor.methods import METHODS, is_penalized
+from meor.methods import METHODS, needs_coefficient
 from meor.methods.comparison import Settings
 from meor.methods.penalty import Penalty
 from meor.training.loss import Embedding
@@ -65,7 +65,7 @@ def test_a_coefficient_of_0_leaves_every_bit_of_a_training_alone(name: str) -> N
     assert len(added.history) == 2  # it looked, all the same
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if is_penalized(name)])
+@pytest.mark.parametrize("method", [name for name in METHODS if needs_coefficient(name)])
 def test_every_penalty_of_the_registry_acts(method: str) -> None:
     model, added = grown("ComplEx"), callback(method=method, coefficient=5.0)
     train(model, NEW, callbacks=added, epochs=3)

@@ -87,10 +87,11 @@ def tally(
     n_cur: int,
     memory: int,
     screen: bool = True,
+    queries: Queries | None = None,
 ) -> list[NDArray[np.int64]]:
-    """[Q, 3] tallies for each candidate range."""
+    """[Q, 3] tallies for each candidate range. `queries`: what was asked, where it is prepared already."""
     tallies = [np.zeros((len(asked), 3), np.int64) for _ in ranges]
-    for tile in tiles_of(model, asked, known, ranges, n_cur, memory, screen):
+    for tile in tiles_of(model, asked, known, ranges, n_cur, memory, screen, queries):
         for found, (low, high) in zip(tallies, ranges, strict=True):
             more, healthy = count_range(tile.candidates, tile.queries, *tile.inside(low, high))
             found[tile.part] += more
@@ -114,7 +115,7 @@ class Tile:
 
     def require_finite(self, healthy: NDArray[np.bool_] | None) -> None:
         if healthy is not None:
-            _require_finite(healthy, self.asked)
+            require_finite(healthy, self.asked)
 
 
 def tiles_of(
@@ -125,6 +126,7 @@ def tiles_of(
     n_cur: int,
     memory: int,
     screen: bool = True,
+    queries: Queries | None = None,
 ) -> Iterator[Tile]:
     """Every query meets every candidate of the ranges once, within the budget."""
     plan = RankingPlan.within(
@@ -134,15 +136,17 @@ def tiles_of(
         widened=model.entity.dtype is not torch.float64,
         as_bytes=screen and model.backbone.geometry is Geometry.L1,
     )
-    _require_finite_rows(model, n_cur, asked)
-    whole = list(_prepared(model, ranges, n_cur, plan.rows, screen)) if plan.rows >= n_cur else None
+    first_row = min((low for low, _ in ranges), default=0)
+    _require_finite_rows(model, first_row, n_cur, asked)
+    rows = range(first_row, n_cur, plan.rows)
+    whole = list(_prepared(model, ranges, rows, screen)) if len(rows) == 1 else None
     for first in range(0, len(asked), plan.queries):
         part = slice(first, first + plan.queries)
         some = asked.select(np.arange(first, min(first + plan.queries, len(asked))))
-        queries = queries_of(model, some, known)
-        _require_finite(np.isfinite(queries.threshold), some)
-        for begin, candidates in whole or _prepared(model, ranges, n_cur, plan.rows, screen):
-            yield Tile(part, some, queries.counted_from(begin), candidates, begin)
+        mine = queries_of(model, some, known) if queries is None else queries.part(part)
+        require_finite(np.isfinite(mine.threshold), some)
+        for begin, candidates in whole or _prepared(model, ranges, rows, screen):
+            yield Tile(part, some, mine.counted_from(begin), candidates, begin)
 
 
 def wide_rows(model: Model, ids: slice | Ids) -> Floats:
@@ -175,20 +179,20 @@ def tile_slices(model: Model, begin: int, end: int) -> Iterator[slice]:
 
 
 def _prepared(
-    model: Model, ranges: Sequence[tuple[int, int]], n_cur: int, size: int, screen: bool
+    model: Model, ranges: Sequence[tuple[int, int]], rows: range, screen: bool
 ) -> Iterator[tuple[int, Candidates]]:
-    """The first id and the prepared rows of each tile that a range reaches into."""
-    for begin in range(0, n_cur, size):
-        end = min(begin + size, n_cur)
+    """The first id and the prepared rows of each tile that a range reaches into; `rows` are the first ids."""
+    for begin in rows:
+        end = min(begin + rows.step, rows.stop)
         if any(low < end and high > begin for low, high in ranges):
-            rows = wide_rows(model, slice(begin, end))
-            yield begin, Candidates.prepare(model.backbone.scoring, rows, screen=screen, counted=True)
+            wide = wide_rows(model, slice(begin, end))
+            yield begin, Candidates.prepare(model.backbone.scoring, wide, screen=screen, counted=True)
 
 
-def _require_finite_rows(model: Model, n_cur: int, asked: Occurrences) -> None:
+def _require_finite_rows(model: Model, begin: int, end: int, asked: Occurrences) -> None:
     broken = [
         part.start + np.flatnonzero(~np.isfinite(wide_rows(model, part)).all(1))
-        for part in tile_slices(model, 0, n_cur)
+        for part in tile_slices(model, begin, end)
     ]
     first = np.concatenate([*broken, np.empty(0, np.int64)])
     if len(first) and len(asked):
@@ -198,7 +202,7 @@ def _require_finite_rows(model: Model, n_cur: int, asked: Occurrences) -> None:
         )
 
 
-def _require_finite(healthy: NDArray[np.bool_], asked: Occurrences) -> None:
+def require_finite(healthy: NDArray[np.bool_], asked: Occurrences) -> None:
     if not healthy.all():
         first = int(np.flatnonzero(~healthy)[0])
         raise NonFiniteError(

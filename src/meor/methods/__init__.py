@@ -9,8 +9,8 @@ from meor.methods.registry import (
     Method,
     current_name,
     former_name,
-    is_penalized,
     method_label,
+    needs_coefficient,
     penalties,
     register,
 )
@@ -24,7 +24,7 @@ __all__ = [
     "Method",
     "current_name",
     "former_name",
-    "is_penalized",
+    "needs_coefficient",
     "method_label",
     "penalties",
     "register",

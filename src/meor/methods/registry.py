@@ -130,8 +130,8 @@ def penalties() -> dict[str, Variant]:
     return {method.name: method.variant for method in plain if method.variant is not None}
 
 
-def is_penalized(name: str) -> bool:
-    """Does the method add a penalty whose coefficient is to be decided?"""
+def needs_coefficient(name: str) -> bool:
+    """Does it add a penalty whose coefficient has to be decided? Those with one of their own do not."""
     return name in METHODS and METHODS[name].kind == "penalty" and METHODS[name].coefficient is None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from meor.evaluation.endpoints import MARK
-from meor.methods import METHODS, NONE, is_penalized
+from meor.methods import METHODS, NONE, needs_coefficient
 from meor.methods.calibration_grid import MARGIN
 from meor.report import figures
 from meor.report.effect_words import VERDICTS, verdict
@@ -77,7 +77,7 @@ def _absolute_table(
     single = all(level.interval is None for each in levels for level in each.levels.values())
     size = listed([str(pairs) for pairs in sorted({len(each.pairs) for each in levels})])
     notes = [f"Pairs: {size}."]
-    if any(is_penalized(each.method) for each in levels):
+    if any(needs_coefficient(each.method) for each in levels):
         notes.append("λ multiplies the penalty; active is the share of its records with an excess.")
     chosen = {(setting.group, setting.rule) for setting in settings.values()}
     notes += [f"{each.remark}." for each in data.choices if each.remark and (each.group, VALIDATED) in chosen]
@@ -118,7 +118,7 @@ def _glossary(data: StudyData) -> Terms:
     rules = dict.fromkeys(setting.rule for setting in data.settings)
     presets = dict.fromkeys(setting.group.preset for setting in data.settings)
     lines = [(each.brief, each.sentence) for name, each in METHODS.items() if name in methods]
-    if any(is_penalized(name) for name in methods):
+    if any(needs_coefficient(name) for name in methods):
         lines += [(f"Rule {rule}", RULES.get(rule, "this coefficient, set by hand.")) for rule in rules]
     lines += [(f"Preset {name}", PRESETS[name]) for name in presets if name in PRESETS]
     return Terms(tuple(lines))

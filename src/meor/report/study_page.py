@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from meor.evaluation.endpoints import MEANING
-from meor.methods import METHODS, NONE, is_penalized
+from meor.methods import METHODS, NONE, needs_coefficient
 from meor.report.displaced import displaced_section
 from meor.report.drawn import drawn, matched, same_facts
 from meor.report.evidence import Evidence, read_evidence
@@ -65,7 +65,7 @@ def study_page(
         FallLine(method_name(name), method_key(name), found) for name, (found, _) in facts.items() if found
     ]
     say("writing")
-    penalized = any(map(is_penalized, methods))
+    penalized = any(map(needs_coefficient, methods))
     return Page(
         title=title(data),
         kicker=_kicker(data),
@@ -92,7 +92,7 @@ def _kicker(data: StudyData) -> str:
     presets = listed(list(dict.fromkeys(s.group.preset for s in data.settings)))
     backbones = listed(list(dict.fromkeys(backbone_name(s.group.backbone) for s in data.settings)))
     rules = list(
-        dict.fromkeys(s.rule for s in data.settings if data.head is not None and is_penalized(data.head))
+        dict.fromkeys(s.rule for s in data.settings if data.head is not None and needs_coefficient(data.head))
     )
     ruled = f" · {'rules' if len(rules) > 1 else 'rule'} {listed(rules)}" if rules else ""
     spelled = METHODS[data.head].spelled if data.head in METHODS else ""

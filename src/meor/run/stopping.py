@@ -1,8 +1,7 @@
 """When an update has been trained for long enough: old answers and newcomers are weighed equally.
 
 The harmonic mean of H_cur and A_TN of the update, on seeded samples of validation facts: the same ones at
-every validation, so only the model differs. Where old rows do not move, old candidates are counted once,
-and only newcomers are ranked again for old answers.
+every validation, so only the model differs. Where old rows do not move, what they decide is kept (`Recount`).
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meor.backbone import Model
 from meor.evaluation.endpoints import measure
-from meor.evaluation.rank import Counts, RankArray, universes_of
+from meor.evaluation.rank import Counts, RankArray, count, universes_of
+from meor.evaluation.recount import Recount
 from meor.evaluation.tally import tally
 from meor.stream.occurrence import EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
@@ -26,8 +25,6 @@ OLD_FACTS = 1_000
 
 NEW_FACTS = 2_000
 """The same of the update itself: ranking all 15,000 of ENTITY would take longer than the pass they judge."""
-
-Counted = NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -41,7 +38,7 @@ class UpdateScore:
     frozen: bool  # neither an old entity nor an old relation moves
     _known: EvaluationFilter = field(init=False)
     _asked: dict[tuple[Side, Role], Occurrences] = field(init=False)
-    _old: dict[Side, Counted] = field(init=False, default_factory=dict)  # among old candidates
+    _recount: dict[tuple[Side, Role], Recount] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._known = EvaluationFilter.through(self.stream, self.update, self.filter_splits)
@@ -69,14 +66,13 @@ class UpdateScore:
         return [side for side in SIDES if len(self._asked[side, role])]
 
     def _ranks(self, model: Model, side: Side, role: Role) -> RankArray:
-        n_old, n_cur = universes_of(self.stream, self.update)
-        reused = role is Role.HISTORICAL and side in self._old
-        ranges = [(n_old, n_cur)] if reused else [(0, n_old), (n_old, n_cur)]
-        counted = tally(model, self._asked[side, role], self._known, ranges, n_cur, self.memory)
-        old = self._old[side] if reused else counted[0]
-        if self.frozen and role is Role.HISTORICAL:
-            self._old[side] = old
-        return Counts(old, counted[-1]).ranks()[1]
+        asked, universes = self._asked[side, role], universes_of(self.stream, self.update)
+        if not self.frozen:
+            return count(model, asked, self._known, universes, memory=self.memory).ranks()[1]
+        if (side, role) not in self._recount:
+            n_relations = self.stream.relation_counts[self.update - 1]
+            self._recount[side, role] = Recount(asked, self._known, universes, n_relations, self.memory)
+        return self._recount[side, role](model).ranks()[1]
 
 
 @dataclass(slots=True)

@@ -104,7 +104,7 @@ def _count_bytes(
 
 
 @kernel_part
-def _judge(is_dot, query, row, threshold, answer, candidate, tally):
+def judge(is_dot, query, row, threshold, answer, candidate, tally):
     """Redo one undecided pair in float64 and tally it. False if the score is not finite."""
     score = exact(is_dot, query, row)
     if score > threshold:
@@ -121,7 +121,7 @@ def _count_unscreened(begin, end, is_dot, asked, universe, tally, healthy):
         for e in range(universe.begin, universe.end):
             if e == answer or is_known(asked.known_id, asked.known_start[q], asked.known_end[q], e):
                 continue
-            healthy[q] &= _judge(is_dot, query, universe.row[e], asked.threshold[q], answer, e, tally[q])
+            healthy[q] &= judge(is_dot, query, universe.row[e], asked.threshold[q], answer, e, tally[q])
 
 
 @kernel
@@ -155,7 +155,7 @@ def _tally_lanes(score, low, high, first, query, row, threshold, answer, tally):
     if possible > above:
         for c in range(score.shape[0]):
             if low <= score[c] <= high:
-                _judge(True, query, row[first + c], threshold, answer, first + c, tally)
+                judge(True, query, row[first + c], threshold, answer, first + c, tally)
 
 
 @kernel
@@ -215,4 +215,4 @@ def _judge_lanes(total, low, high, first, q, asked, row, tally):
     query, threshold, answer = asked.row[asked.place[q]], asked.threshold[q], asked.answer[q]
     for lane in range(LANES):
         if low <= total[lane] <= high:
-            _judge(False, query, row[first + lane], threshold, answer, first + lane, tally)
+            judge(False, query, row[first + lane], threshold, answer, first + lane, tally)

@@ -94,6 +94,11 @@ class Queries:
             self.size.take(index),
         )
 
+    def part(self, rows: slice) -> Queries:
+        """Some of the queries, one after another."""
+        index = np.arange(len(self))[rows]
+        return self if len(index) == len(self) else self.select(index)
+
     def left_out(self, part: slice, ids: range) -> NDArray[np.bool_]:
         """[Q, E] True for candidates that do not compete: known answers, and the answer itself."""
         out = np.zeros((part.stop - part.start, len(ids)), np.bool_)

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from filelock import FileLock
 
 from meor.errors import MeorError, StudyError, is_interrupt
-from meor.methods import METHODS, is_penalized
+from meor.methods import METHODS, needs_coefficient
 from meor.run.aside import balance_aside
 from meor.run.classes import classes_hash
 from meor.run.config import Config
@@ -197,7 +197,7 @@ def _bring_to_the_end(task: Task, config: Config, stream: Stream, alone: Path | 
 def _weight(task: Task, stream: Stream, say: Say) -> Weight:
     """What multiplies the penalty: a given number, or a multiple of the pair's balanced coefficient."""
     cell = task.cell
-    if not is_penalized(cell.method):
+    if not needs_coefficient(cell.method):
         return Weight(None)
     if cell.coefficient is not None:
         return Weight(cell.coefficient)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from meor.escape import file_name
-from meor.methods import CAP, METHODS, NONE, former_name, is_penalized
+from meor.methods import CAP, METHODS, NONE, former_name, needs_coefficient
 from meor.methods.coefficient import ALWAYS, MULTIPLES
 from meor.run.config import Config
 from meor.study.curve import COEFFICIENT, MULTIPLE, Curve
@@ -95,7 +95,7 @@ def method_cells(plan: Study) -> list[StudyCell]:
                 found += _on_curves(StudyCell(group, seed, NONE), trained)
             elif METHODS[method].kind == "transform" or METHODS[method].coefficient is not None:
                 found.append(StudyCell(group, seed, method))
-            elif is_penalized(method):
+            elif needs_coefficient(method):
                 found += _weighted(plan, StudyCell(group, seed, method))
     return found
 
@@ -200,7 +200,7 @@ def rows_of_the_study(
 
 def _was_asked_for(plan: Study, cell: StudyCell) -> bool:
     """Not a run that exists only because the validated rule chose its multiple."""
-    if not is_penalized(cell.method) or cell.curve is not None:
+    if not needs_coefficient(cell.method) or cell.curve is not None:
         return True
     if cell.coefficient is not None:
         return repr(cell.coefficient) in plan.coefficient_rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from meor.methods import METHODS, NONE, is_penalized
+from meor.methods import METHODS, NONE, needs_coefficient
 from meor.methods.registry import with_cap
 from meor.study.bounds import holm
 from meor.study.effects import PairedComparison, TooFewPairsError, compare
@@ -18,7 +18,7 @@ HEAD = "meor"
 def head_method(methods: Collection[str]) -> str | None:
     """Whom a study is about: MEOR, or else the first method with a penalty, or the first of all."""
     found = [name for name in (HEAD, with_cap(HEAD), *METHODS) if name in methods and name != NONE]
-    return next((name for name in found if is_penalized(name)), found[0] if found else None)
+    return next((name for name in found if needs_coefficient(name)), found[0] if found else None)
 
 
 def comparisons(plan: Study, rows: Sequence[Row], group: Group, rule: str) -> list[PairedComparison]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from meor.errors import MeorError
-from meor.methods import CAP, NONE, is_penalized, method_label
+from meor.methods import CAP, NONE, method_label, needs_coefficient
 from meor.storage.disk import Disk, commit_file
 from meor.storage.json_file import read_json, to_json
 from meor.stream.registry import check_there
@@ -122,7 +122,7 @@ class _Conductor:
             self._recall_choices()
         rule, derived = VALIDATED in self.plan.coefficient_rule, derived_cells(self.plan)
         runs = (name for group in self.plan.groups for _, name in self.plan.runs_of(group))
-        later = len(derived) + rule * sum(map(is_penalized, runs))
+        later = len(derived) + rule * sum(map(needs_coefficient, runs))
         self._hosts_alone(first, len(first) + len(second) + later)
         ready = [cell for cell in second if self._has_start(cell)]
         if second:
@@ -235,7 +235,7 @@ class _Conductor:
 
     def _balances(self) -> tuple[KeptBalance, ...]:
         """What each pair's coefficients were made from; those of selection pairs count as well."""
-        mine = [cell for cell in self.rows if is_penalized(cell.method)]
+        mine = [cell for cell in self.rows if needs_coefficient(cell.method)]
         whose = {self._task(cell).balance_file: (cell.group, cell.seed, cell.method) for cell in mine}
         return kept_balances(self.plan, whose)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from meor.escape import file_name
-from meor.methods import METHODS, is_penalized
+from meor.methods import METHODS, needs_coefficient
 from meor.run.learner import Method
 from meor.study.keys import several
 from meor.study.misfit import MisfitError
@@ -49,9 +49,9 @@ class Curve(BaseModel):
             return f"must say at which `place` of its curve it dials, and only if it goes along {DIAL}"
         if (METHODS[self.method].kind == "transform") != (self.along == PLACE):
             return f"must go along {PLACE} if its method transforms scores, and only then"
-        if self.along in (MULTIPLE, COEFFICIENT) and not is_penalized(self.method):
+        if self.along in (MULTIPLE, COEFFICIENT) and not needs_coefficient(self.method):
             return f"goes along a {self.along}, but {self.method} has no penalty: name the key of a setting"
-        if is_penalized(self.method) and self.along not in WEIGHTS and COEFFICIENT not in self.settings:
+        if needs_coefficient(self.method) and self.along not in WEIGHTS and COEFFICIENT not in self.settings:
             return f"goes along {self.along}, so its settings give the coefficient of {self.method}"
         if self.along == MULTIPLE and self.settings:
             return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from meor.evaluation.endpoints import MARK
-from meor.methods import is_penalized, method_label
+from meor.methods import method_label, needs_coefficient
 from meor.study.rows import ENDPOINTS, Group, Row, select
 
 
@@ -35,7 +35,7 @@ def control_notes(
 
     They equal the host without a penalty: whoever reads a table must not take it for control.
     """
-    found, penalized = [], [name for name in methods if is_penalized(name)]
+    found, penalized = [], [name for name in methods if needs_coefficient(name)]
     for group in groups:
         for method in penalized:
             runs = select(rows, group, method, rule).values()

@@ -20,7 +20,7 @@ from pydantic import (
 
 from meor.errors import ConfigError
 from meor.escape import file_name
-from meor.methods import METHODS, NONE, is_penalized
+from meor.methods import METHODS, NONE, needs_coefficient
 from meor.methods.coefficient import TRIAL_SEED_OFFSET
 from meor.run.config import Config
 from meor.run.explain import explain
@@ -174,7 +174,7 @@ class Study(BaseModel):
         return tuple(name for name in every if self._pairs_of(group, name))
 
     def penalized_of(self, group: Group) -> tuple[str, ...]:
-        return tuple(method for method in self.methods_of(group) if is_penalized(method))
+        return tuple(method for method in self.methods_of(group) if needs_coefficient(method))
 
     def runs_of(self, group: Group) -> list[tuple[int, str]]:
         """The seeds and methods of a group, pair by pair."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from meor.errors import MeorError, StudyError
 from meor.evaluation.endpoints import overall
-from meor.methods import METHODS, current_name, is_penalized
+from meor.methods import METHODS, current_name, needs_coefficient
 from meor.run.layout import MODEL, is_run
 from meor.run.prepare import host_of
 from meor.run.records_file import active_share
@@ -42,7 +42,7 @@ def row_of_run(
     values: dict[str, Any] = {name: named[name]["value"] for name in ENDPOINTS}
     partial = {name: whole for name in ENDPOINTS if (whole := overall(named[name])).partial}
     existing: dict[str, Any] = {f"{name}_existing": whole.value for name, whole in partial.items()}
-    rule = UNREGULARIZED if not is_penalized(cell.method) else BALANCE
+    rule = UNREGULARIZED if not needs_coefficient(cell.method) else BALANCE
     if cell.coefficient is not None:
         rule = repr(cell.coefficient)
     shared = plan.schedule == PAIR and host_of(view.config).validation is None

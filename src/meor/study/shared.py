@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from meor.errors import StudyError
-from meor.methods import is_penalized
+from meor.methods import needs_coefficient
 from meor.methods.comparison import sample_records
 from meor.run.config import Config
 from meor.run.layout import LOG, MODEL, update_name
@@ -127,7 +127,7 @@ def reference_hash(view: RunView, stream: Stream) -> str | None:
     would take longer than some runs; each is drawn from the same cells by its own address).
     """
     config = view.config
-    if not is_penalized(config.method):
+    if not needs_coefficient(config.method):
         return None
     digest = hashlib.sha256()
     for update in stream.updates:
