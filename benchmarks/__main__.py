@@ -45,6 +45,7 @@ def _jobs() -> dict[str, Callable[[], dict[str, object]]]:
         "generic": lambda: evaluation.against_bare_scores(
             entity, evaluation.random_model("rotate", entity.entity_counts[1], entity.relation_counts[1])
         ),
+        "stopping": lambda: evaluation.kept_against_anew(entity),
         **{
             f"epoch_{name}": lambda name=name: training.epoch_against_pykeen(entity, name)
             for name in ("complex", "distmult", "transe")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -9,10 +11,12 @@ from benchmarks.peer import factory, peer_model
 from benchmarks.timing import alternate, peak_gib, processor_seconds, seconds
 from meor.backbone import BACKBONES, Model
 from meor.evaluation.rank import rank, rank_update
+from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.random import generator
+from meor.run.stopping import UpdateScore
 from meor.stream.occurrence import EvaluationFilter, Occurrences, occurrences
 from meor.stream.snapshot import Stream
-from meor.typing import SIDES, Role
+from meor.typing import SIDES, Role, Split
 
 
 def random_model(name: str, n_entities: int, n_relations: int, dim: int = 200) -> Model:
@@ -165,4 +169,21 @@ def against_bare_scores(stream: Stream, model: Model, sample: int = 2048) -> dic
         "meor_seconds": times["meor"],
         "bare_seconds": times["bare"],
         "ratio_to_bare_scores": times["meor"] / times["bare"],
+    }
+
+
+def kept_against_anew(stream: Stream) -> dict[str, object]:
+    """A validation for stopping at ENTITY's update 4, after the first: old rows stand still, or may move."""
+    model = random_model("complex", stream.entity_counts[4], stream.relation_counts[4])
+    selection = (Split.TRAIN, Split.VALID)
+    jobs = {
+        name: partial(UpdateScore(stream, 4, selection, DEFAULT_MEMORY, frozen), model)
+        for name, frozen in {"kept": True, "anew": False}.items()
+    }
+    times = alternate(jobs, repeats=9, clock=processor_seconds)
+    return {
+        "what": "a validation for stopping, ENTITY update 4, ComplEx 200, random rows, processor seconds",
+        "kept_seconds": times["kept"],
+        "anew_seconds": times["anew"],
+        "ratio_to_anew": times["kept"] / times["anew"],
     }
