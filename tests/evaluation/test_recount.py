@@ -12,7 +12,7 @@ from tests.evaluation.test_rank import EVERY, frozen_models, lively_stream
 from meor.backbone import BACKBONES, Backbone, Geometry, Model
 from meor.errors import NonFiniteError
 from meor.evaluation.rank import count, universes_of
-from meor.evaluation.recount import ENOUGH, Recount
+from meor.evaluation.recount import Recount
 from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.search.ordered import Ordered
 from meor.stream.occurrence import EvaluationFilter, occurrences
@@ -23,12 +23,12 @@ SPLITS = (Split.TRAIN, Split.VALID)
 
 
 def recount(
-    stream: Stream, update: int, side: Side, *, n_relations: int | None = None, memory: int = DEFAULT_MEMORY
+    stream: Stream, update: int, side: Side, *, n_relations: int | None = None, room: int = 2**20
 ) -> Recount:
     asked = occurrences(stream, update, side, Split.VALID)
     known = EvaluationFilter.through(stream, update, SPLITS)
     old = stream.relation_counts[update - 1] if n_relations is None else n_relations
-    return Recount(asked, known, universes_of(stream, update), old, memory)
+    return Recount(asked, known, universes_of(stream, update), old, DEFAULT_MEMORY, room)
 
 
 def moved(model: Model, first: int, seed: int) -> Model:
@@ -40,18 +40,18 @@ def moved(model: Model, first: int, seed: int) -> Model:
 
 
 @EVERY
-@pytest.mark.parametrize("memory", [DEFAULT_MEMORY, ENOUGH // 2])
+@pytest.mark.parametrize("room", [2**20, 0])
 @pytest.mark.parametrize("narrow", [False, True])
-def test_it_counts_what_a_fresh_count_counts(backbone: Backbone, memory: int, narrow: bool) -> None:
+def test_it_counts_what_a_fresh_count_counts(backbone: Backbone, room: int, narrow: bool) -> None:
     ties = 0
     for seed in range(4):
         stream = lively_stream(seed)
-        for update, model in enumerate(frozen_models(stream, backbone, seed)):
-            if not update:
-                continue
-            model = replace(model, entity=model.entity.float()) if narrow else model
+        models = frozen_models(stream, backbone, seed)
+        for update in stream.updates:
+            whole = models[update]
+            model = replace(whole, entity=whole.entity.float()) if narrow else whole
             for side in SIDES:
-                kept = recount(stream, update, side, memory=memory)
+                kept = recount(stream, update, side, room=room)
                 for turn in range(3):
                     now = moved(model, kept.universes[0], turn)
                     found, fresh = kept(now), count(now, kept.asked, kept.known, kept.universes)
@@ -82,11 +82,10 @@ def test_a_relation_that_is_new_moves_its_queries() -> None:
     assert (kept.asked.relation[kept._moving] >= 1).any()
 
 
-def test_a_budget_that_holds_some_queries_keeps_those() -> None:
+def test_room_for_some_queries_keeps_those() -> None:
     stream = lively_stream(1)
     model = frozen_models(stream, BACKBONES["complex"], 1)[3]
-    kept = recount(stream, 3, Side.HEAD, memory=ENOUGH)
-    kept._used = ENOUGH // 4 - 600
+    kept = recount(stream, 3, Side.HEAD, room=600)
     found, fresh = kept(model), count(model, kept.asked, kept.known, kept.universes)
     np.testing.assert_array_equal(found.old, fresh.old)
     np.testing.assert_array_equal(found.new, fresh.new)

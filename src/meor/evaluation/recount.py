@@ -8,12 +8,11 @@ kept in order (`Ordered`). Newcomers alone are scored again, and queries whose o
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 import torch
 
-from meor.backbone.base import Model
+from meor.backbone.base import Geometry, Model
 from meor.evaluation.rank import Counts, count
 from meor.evaluation.tally import queries_of, require_finite, tally, wide_rows
 from meor.search.exact import exact_scores
@@ -22,11 +21,6 @@ from meor.search.queries import Queries
 from meor.search.screen import Candidates
 from meor.stream.occurrence import EvaluationFilter, Occurrences
 from meor.typing import Ids
-
-KEPT: Final = 4
-"""Queries and scores that are kept take at most this part of a byte budget."""
-ENOUGH: Final = 2**26
-"""In a smaller budget they are not kept: the rest would not suffice for ranking."""
 
 
 @dataclass(slots=True)
@@ -61,22 +55,21 @@ class Recount:
     known: EvaluationFilter
     universes: tuple[int, int]
     n_relations: int  # old ones
-    memory: int
+    memory: int  # bytes that ranking may take
+    room: int  # bytes of queries and of scores that may be kept
     _standing: list[_Standing] = field(init=False)
     _moving: Ids = field(init=False)
-    _used: int = field(init=False, default=0)  # bytes of what is kept
     _is_made: bool = field(init=False, default=False)
 
     def __call__(self, model: Model) -> Counts:
         if not self._is_made:
             self._keep(model)
         found = Counts(*np.zeros((2, len(self.asked), 3), np.int64))
-        left = self.memory - self._used
         for part in self._standing:
-            counts = part.counts(model, self.known, self.universes, left)
+            counts = part.counts(model, self.known, self.universes, self.memory)
             found.old[part.place], found.new[part.place] = counts.old, counts.new
         moving = self.asked.select(self._moving)
-        counts = count(model, moving, self.known, self.universes, memory=left)
+        counts = count(model, moving, self.known, self.universes, memory=self.memory)
         found.old[self._moving], found.new[self._moving] = counts.old, counts.new
         return found
 
@@ -103,17 +96,17 @@ class Recount:
         asked, (n_old, n_cur) = self.asked.select(place), self.universes
         (old,) = tally(model, asked, self.known, [(0, n_old)], n_cur, self.memory)
         needed = _query_bytes(model) * len(place)
-        fits = needed <= self._room
-        self._used += needed * fits
+        fits = needed <= self.room
+        self.room -= needed * fits
         return _Standing(place, asked, queries_of(model, asked, self.known) if fits else None, old)
 
     def _ordered(self, model: Model, place: Ids) -> _Standing | None:
-        """Queries whose answers are newcomers, as many as there is room for."""
+        """Queries whose answers are newcomers, as many as there is room for; of inner products alone."""
         n_old, is_widened = self.universes[0], model.entity.dtype is not torch.float64
         rows = n_old * model.entity.shape[1] * 8 * is_widened
         each = _query_bytes(model) + BYTES * n_old
-        place = place[: max((self._room - rows) // each, 0)]
-        if not len(place):
+        place = place[: max((self.room - rows) // each, 0)]
+        if not len(place) or model.backbone.geometry is not Geometry.DOT:
             return None
         asked = self.asked.select(place)
         queries = queries_of(model, asked, self.known)
@@ -121,12 +114,8 @@ class Recount:
         ordered = Ordered.of(old, queries)
         if ordered is None:
             return None
-        self._used += rows + each * len(place)
+        self.room -= rows + each * len(place)
         return _Standing(place, asked, queries, ordered)
-
-    @property
-    def _room(self) -> int:
-        return self.memory // KEPT - self._used if self.memory >= ENOUGH else 0
 
 
 def _query_bytes(model: Model) -> int:

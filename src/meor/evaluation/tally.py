@@ -129,6 +129,8 @@ def tiles_of(
     queries: Queries | None = None,
 ) -> Iterator[Tile]:
     """Every query meets every candidate of the ranges once, within the budget."""
+    if not len(asked):
+        return
     plan = RankingPlan.within(
         memory,
         n_cur,
@@ -195,7 +197,7 @@ def _require_finite_rows(model: Model, begin: int, end: int, asked: Occurrences)
         for part in tile_slices(model, begin, end)
     ]
     first = np.concatenate([*broken, np.empty(0, np.int64)])
-    if len(first) and len(asked):
+    if len(first):
         raise NonFiniteError(
             f"{_describe(asked, 0)}: candidate {int(first[0])} has a NaN or infinite embedding, as have "
             f"{len(first) - 1} others. No rank was computed; repair the model's rows."

@@ -27,6 +27,10 @@ NEW_FACTS = 2_000
 """The same of the update itself: ranking all 15,000 of ENTITY would take longer than the pass they judge."""
 
 
+ENOUGH = 2**26
+"""Bytes of a budget of which half is for what old rows decide; the half of less might not hold a ranking."""
+
+
 @dataclass(slots=True)
 class UpdateScore:
     """A model of the update -> the harmonic mean; higher is better."""
@@ -70,8 +74,10 @@ class UpdateScore:
         if not self.frozen:
             return count(model, asked, self._known, universes, memory=self.memory).ranks()[1]
         if (side, role) not in self._recount:
+            kept = self.memory // 2 if self.memory >= ENOUGH else 0
+            within = self.memory - kept, kept // len(self._asked)
             n_relations = self.stream.relation_counts[self.update - 1]
-            self._recount[side, role] = Recount(asked, self._known, universes, n_relations, self.memory)
+            self._recount[side, role] = Recount(asked, self._known, universes, n_relations, *within)
         return self._recount[side, role](model).ranks()[1]
 
 

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from meor.backbone.base import Geometry
 from meor.compiled import kernel, kernel_part, share
 from meor.search.counting import GREATER, Band, judge
 from meor.search.dot_tiles import DotTiles, leave_out
@@ -37,9 +36,8 @@ class Ordered:
 
     @classmethod
     def of(cls, candidates: Candidates, queries: Queries) -> Ordered | None:
-        """None where there is no order to keep: no inner products, or rows that float32 cannot hold."""
-        screened = candidates.screened is not None and queries.screened is not None
-        if candidates.scoring is not Geometry.DOT or not screened:
+        """Of inner products. None where float32 cannot hold the rows."""
+        if candidates.screened is None or queries.screened is None:
             return None
         shape = len(queries), len(candidates.row)
         score, column = np.empty(shape, np.float32), np.empty(shape, np.int32)
