@@ -74,6 +74,7 @@ MEOR_CURVE = {"method": "meor", "values": [1]}
             "c goes along penalty.beta, so its settings give the coefficient of meor",
         ),
         ({"curves": {"c": {"method": "cap+meor", "values": [1]}}}, "must name cap"),
+        ({"curves": {"c": {"method": "cap", "along": "length", "values": [1]}}}, "its method is none"),
         ({"curves": {"a/b": MEOR_CURVE, "a b": MEOR_CURVE}}, "share one folder"),
         ({"curves": {"c": {"method": "none", "along": "refine.stps", "values": [1]}}}, "refine.steps"),
         ({"settings": {"seed": 3}}, "settings cannot hold seed, .* write first_seed in the study file"),

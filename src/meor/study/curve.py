@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from meor.escape import file_name
-from meor.methods import METHODS, needs_coefficient
+from meor.methods import METHODS, NONE, needs_coefficient
 from meor.run.learner import Method
 from meor.study.keys import several
 from meor.study.misfit import MisfitError
@@ -16,6 +16,8 @@ from meor.study.misfit import MisfitError
 MULTIPLE, COEFFICIENT = "multiple", "coefficient"
 DIAL, PLACE = "dial", "place"
 """Of curves that start from the finished runs of another one, so that nothing is trained."""
+LENGTH = "length"
+"""How long each update is trained: so many times as long as the host alone decided for itself."""
 WEIGHTS = (MULTIPLE, COEFFICIENT, DIAL, PLACE)
 """Curves along these need no coefficient of their own."""
 
@@ -26,7 +28,7 @@ class Curve(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     method: Method
-    along: str = MULTIPLE  # of the balanced coefficient; or `coefficient`, or the key of a setting
+    along: str = MULTIPLE  # of the balanced coefficient; `coefficient`, `length`, or the key of a setting
     of: str | None = None  # the curve whose runs are dialled (along: dial) or transformed (along: place)
     place: float | None = None  # of a dial: where on that curve the run stands
     values: Annotated[
@@ -47,23 +49,29 @@ class Curve(BaseModel):
             )
         if (self.place is not None) != (self.along == DIAL):
             return f"must say at which `place` of its curve it dials, and only if it goes along {DIAL}"
-        if (METHODS[self.method].kind == "transform") != (self.along == PLACE):
-            return f"must go along {PLACE} if its method transforms scores, and only then"
-        if self.along in (MULTIPLE, COEFFICIENT) and not needs_coefficient(self.method):
-            return f"goes along a {self.along}, but {self.method} has no penalty: name the key of a setting"
-        if needs_coefficient(self.method) and self.along not in WEIGHTS and COEFFICIENT not in self.settings:
-            return f"goes along {self.along}, so its settings give the coefficient of {self.method}"
         if self.along == MULTIPLE and self.settings:
             return (
                 "goes along multiples, which are balanced against the study's own run: give coefficients "
                 "(along: coefficient), or leave out its settings"
             )
+        return self._strange_to_its_method()
+
+    def _strange_to_its_method(self) -> str | None:
+        """What is varied although the method has no such thing."""
+        if (METHODS[self.method].kind == "transform") != (self.along == PLACE):
+            return f"must go along {PLACE} if its method transforms scores, and only then"
+        if self.along in (MULTIPLE, COEFFICIENT) and not needs_coefficient(self.method):
+            return f"goes along a {self.along}, but {self.method} has no penalty: name the key of a setting"
+        if self.along == LENGTH and self.method != NONE:
+            return f"goes along {LENGTH}, which is about the host alone: its method is {NONE}"
+        if needs_coefficient(self.method) and self.along not in WEIGHTS and COEFFICIENT not in self.settings:
+            return f"goes along {self.along}, so its settings give the coefficient of {self.method}"
         return None
 
     def sets(self, at: float) -> list[str]:
         """The settings of its run at a value, as KEY=VALUE."""
         found = [f"{key}={value}" for key, value in self.settings.items()]
-        if self.along not in WEIGHTS:
+        if self.along not in (*WEIGHTS, LENGTH):
             found.append(f"{self.along}={int(at) if at == int(at) else at!r}")
         return found
 

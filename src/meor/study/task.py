@@ -8,6 +8,7 @@ from pathlib import Path
 from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.run.layout import ENDPOINTS, is_run
 from meor.study.cells import StudyCell
+from meor.study.curve import LENGTH
 from meor.study.plan import PAIR, Study
 from meor.study.row_file import row_path
 from meor.study.rows import Row
@@ -57,6 +58,12 @@ class Task:
     def is_free(self) -> bool:
         """Does nothing of it follow from another run: neither its coefficient nor how long it is trained?"""
         return self.cell == self.cell.host_alone or bool(self.cell.curve and self.cell.multiple is None)
+
+    @property
+    def length(self) -> float | None:
+        """How many times as long as the pair's host alone it is trained, if its curve says that."""
+        curve = self.plan.curves.get(self.cell.curve or "")
+        return self.cell.at if curve is not None and curve.along == LENGTH else None
 
     @property
     def follows_pair(self) -> bool:

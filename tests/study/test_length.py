@@ -1,0 +1,47 @@
+"""Along `length` the host is trained for less or more time than it decides for itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.run.test_stopping import STOPS
+from tests.study.tiny_study import tiny_plan
+from tests.tiny_run import SETTINGS
+
+from meor.run.view import RunView
+from meor.study.conduct import RUNS_FOLDER, conduct
+from meor.study.plan import Study
+from meor.study.rows import ENDPOINTS
+from meor.study.task import Means
+
+CURVES = {"length": {"method": "none", "along": "length", "values": [0.5, 1, 2]}}
+
+
+def plan(folder: Path, *sets: str) -> Study:
+    chosen = {"sets": [*SETTINGS, *sets], "schedule": "own", "tables": ["frontier"]}
+    return tiny_plan(folder, methods=["none"], curves=CURVES, **chosen)
+
+
+def test_one_is_the_host_alone_and_others_are_shares_of_its_passes(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    found = conduct(plan(tmp_path, *STOPS), out, means=Means(cache=tmp_path / "cache"))
+    assert found.failures == {}
+    for pair in range(2):
+        mine = {row.at: row for row in found.rows if row.pair == pair}
+        ends = {at: [row.endpoint(name) for name in ENDPOINTS] for at, row in mine.items()}
+        assert ends[1.0] == ends[None]
+        assert ends[0.5] != ends[None]
+        schedule = {
+            at: RunView.open(out / RUNS_FOLDER / row.run).config.refine.schedule for at, row in mine.items()
+        }
+        own = schedule[1.0]
+        assert own is not None
+        assert schedule == {None: None, 1.0: own} | {
+            times: tuple(max(1, round(times * made)) for made in own) for times in (0.5, 2.0)
+        }
+
+
+def test_a_host_that_does_not_stop_by_itself_has_no_length(tmp_path: Path) -> None:
+    found = conduct(plan(tmp_path), tmp_path / "out", means=Means(cache=tmp_path / "cache"))
+    assert len(found.failures) == 4  # two pairs, two lengths; 1 is what they do anyhow
+    assert all("go along refine.steps" in reason for reason in found.failures.values())
