@@ -4,6 +4,9 @@ Norms of trained rows follow degree: nu(d) = a + b log2(1 + d). Newcomers are tr
 long, and outgrow it; where a score is an inner product, a row that is too long outranks everybody. So after
 each step a newcomer's row is scaled back to at most c nu(d). Nothing here sees a score.
 
+Unless it is given, c follows the size of an update: the more newcomers come at once, the more old answers
+they displace, and the tighter the cap is.
+
 The cap loosens from update to update: c growth^(u - 1). Newcomers of update u compete with earlier newcomers,
 which are longer than base rows; under a fixed cap each cohort is learned worse than the one before it
 (ENTITY, validation facts, c 1.3: A_TN .19 at update 1 and .145 at update 4).
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from meor.methods.registry import CAP_FACTORS
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
 from meor.typing import HEAD_COLUMN, TAIL_COLUMN, Facts, Floats, Ids
@@ -56,10 +60,23 @@ def loosened(growth: float, update: int) -> float:
     return float(growth ** min(update - 1, LOOSENED))
 
 
+def usual_factor(share: float) -> float:
+    """c at an update that brings this share of what snapshot 0 has."""
+    small, large = CAP_FACTORS
+    return small + (large - small) * share
+
+
 def longest_newcomers(
-    base: Tensor, stream: Stream, update: int, factor: float, *, growth: float = 1.0, exactly: bool = False
+    base: Tensor,
+    stream: Stream,
+    update: int,
+    factor: float | None = None,
+    *,
+    growth: float = 1.0,
+    exactly: bool = False,
 ) -> Longest:
     """c growth^(u - 1) nu(d) of each newcomer of update u; `base` are the rows of snapshot 0."""
+    factor = usual_factor(stream.growth(update)) if factor is None else factor
     law = NormLaw.fit(base, degrees(stream.snapshots[0].train, len(base)))
     facts, newcomers = stream.snapshots[update].train, stream.newcomers(update)
     factor *= loosened(growth, update)

@@ -86,7 +86,7 @@ class Probe(Penalty):
 
     @property
     def _weight(self) -> float:
-        return min(1.0, self.cohort.n_new / self._stream.entity_counts[0]) ** 2
+        return self._stream.growth(self.cohort.update) ** 2
 
     @property
     def _stream(self) -> Stream:

@@ -73,8 +73,9 @@ CAP = "cap"
 CAPS = "scales a newcomer's row back to a norm that its degree suggests, after each step."
 
 
-CAP_FACTOR, CAP_GROWTH = 1.3, 1.15
-"""The defaults of `cap.factor` and `cap.growth`."""
+CAP_FACTORS, CAP_GROWTH = (1.3, 1.05), 1.15
+"""How tight a cap is at a small update, and at one that brings as many entities as snapshot 0 has; and how
+much it loosens from update to update: results/default."""
 DEFAULT, UNCAPPED = f"{CAP}+guard", "guard"
 """What a run without a method uses, and what it uses where a norm is no scale of scores: results/default."""
 

@@ -10,7 +10,7 @@ from pykeen.nn.representation import Embedding
 
 from meor.errors import ModelError
 from meor.methods.cap import longest_newcomers
-from meor.methods.registry import CAP_FACTOR, CAP_GROWTH
+from meor.methods.registry import CAP_GROWTH
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
 from meor.typing import Ids
@@ -33,7 +33,7 @@ class RowCap:
         row = self.row.to(weight.device)
         if self._longest is None:
             base = weight[row[: self.stream.entity_counts[0]]]
-            self._longest = longest_newcomers(base, self.stream, self.update, CAP_FACTOR, growth=CAP_GROWTH)
+            self._longest = longest_newcomers(base, self.stream, self.update, growth=CAP_GROWTH)
         newcomers = row[list(self.stream.newcomers(self.update))]
         rows = weight[newcomers]
         self._longest.shorten(rows)

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from meor.methods.registry import CAP_FACTOR, CAP_GROWTH
+from meor.methods.registry import CAP_GROWTH
 from meor.stream.occurrence import ALL
 
 Positive = Annotated[int, Field(ge=1)]
@@ -143,7 +143,8 @@ VALIDATED: Final = "validated"
 class Cap(Section):
     """How long a newcomer's row may become: `factor` times what its degree suggests (methods with `cap`)."""
 
-    factor: Rate | Literal["validated"] = CAP_FACTOR  # or chosen on validation facts, before the run begins
+    # or by the size of each update; or chosen on validation facts, before the run begins
+    factor: Rate | Literal["size", "validated"] = "size"
     growth: Annotated[float, Field(ge=1, allow_inf_nan=False)] = CAP_GROWTH  # per update, three times at most
     norm: Literal["at-most", "exactly"] = "at-most"
 

@@ -98,6 +98,10 @@ class Stream:
         """The ids of the entities admitted at an update (all of them at snapshot 0)."""
         return range(self.entity_counts[update - 1] if update else 0, self.entity_counts[update])
 
+    def growth(self, update: int) -> float:
+        """How many entities an update brings, over those of snapshot 0; at most 1."""
+        return min(1.0, len(self.newcomers(update)) / max(1, self.entity_counts[0]))
+
     def new_relations(self, update: int) -> range:
         return range(self.relation_counts[update - 1] if update else 0, self.relation_counts[update])
 
