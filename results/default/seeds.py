@@ -51,6 +51,17 @@ def _today(setting: tuple[Any, ...]) -> Setting:
     return (stream, method, None if coefficient is None else coefficient / own, *cap)
 
 
+def effects(setting: Setting, found: dict[tuple[Any, ...], dict[str, float]]) -> tuple[str, ...]:
+    """What a setting changes in the mean over seeds; its A_TN seed by seed; is that kept?"""
+    effect = {
+        name: [found[*setting, seed][name] - found[*alone(setting[0]), seed][name] for seed in SEEDS]
+        for name in ENDPOINTS
+    }
+    means = (f"{statistics.mean(effect[name]):+.4f}" for name in ("H_cur", "D_MCI", "A_TN", "A_QN"))
+    each = ", ".join(f"{value:+.4f}" for value in effect["A_TN"])
+    return *means, each, "yes" if statistics.mean(effect["A_TN"]) > -MARGIN else "no"
+
+
 def main() -> None:
     settings = [
         setting for stream in SHARE for setting in (alone(stream), *(guarded(stream, *one) for one in GUARDS))
@@ -71,17 +82,8 @@ def main() -> None:
     ]
     for stream in SHARE:
         for setting in (guarded(stream, *one) for one in GUARDS):
-            effect = {
-                name: [found[*setting, seed][name] - found[*alone(stream), seed][name] for seed in SEEDS]
-                for name in ENDPOINTS
-            }
-            means = " | ".join(
-                f"{statistics.mean(effect[name]):+.4f}" for name in ("H_cur", "D_MCI", "A_TN", "A_QN")
-            )
-            each = ", ".join(f"{value:+.4f}" for value in effect["A_TN"])
-            kept = "yes" if statistics.mean(effect["A_TN"]) > -MARGIN else "no"
             weight = "" if setting[2] is None else f"{setting[2]:.2g}"
-            told = (*setting[:2], weight, f"{setting[3]:g}", means, each, kept)
+            told = (*setting[:2], weight, f"{setting[3]:g}", *effects(setting, found))
             lines.append(f"| {' | '.join(told)} |")
     (HERE / "seeds.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
