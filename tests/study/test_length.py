@@ -41,7 +41,13 @@ def test_one_is_the_host_alone_and_others_are_shares_of_its_passes(tmp_path: Pat
         }
 
 
-def test_a_host_that_does_not_stop_by_itself_has_no_length(tmp_path: Path) -> None:
-    found = conduct(plan(tmp_path), tmp_path / "out", means=Means(cache=tmp_path / "cache"))
-    assert len(found.failures) == 4  # two pairs, two lengths; 1 is what they do anyhow
-    assert all("go along refine.steps" in reason for reason in found.failures.values())
+def test_a_host_whose_steps_are_given_is_trained_for_a_share_of_them(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    found = conduct(plan(tmp_path, "refine.passes=4"), out, means=Means(cache=tmp_path / "cache"))
+    assert found.failures == {}
+    runs = {row.at: RunView.open(out / RUNS_FOLDER / row.run) for row in found.rows if row.pair == 0}
+    made = {
+        at: [each["number"] for each in view.events() if each["event"] == "pass"] for at, view in runs.items()
+    }
+    ends = {at: numbers[-1] for at, numbers in made.items()}
+    assert ends == {None: 4, 0.5: 2, 1.0: 4, 2.0: 8}

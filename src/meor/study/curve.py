@@ -17,7 +17,7 @@ MULTIPLE, COEFFICIENT = "multiple", "coefficient"
 DIAL, PLACE = "dial", "place"
 """Of curves that start from the finished runs of another one, so that nothing is trained."""
 LENGTH = "length"
-"""How long each update is trained: so many times as long as the host alone decided for itself."""
+"""How long each update is trained: so many times as long as in the pair's run of the host alone."""
 WEIGHTS = (MULTIPLE, COEFFICIENT, DIAL, PLACE)
 """Curves along these need no coefficient of their own."""
 

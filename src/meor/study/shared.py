@@ -88,16 +88,11 @@ def passes_made(view: RunView, stream: Stream) -> dict[int, int]:
 
 
 def scheduled(config: Config, alone: RunView, stream: Stream, times: float = 1.0) -> Config:
-    """The same run, trained for as long as the pair's host alone decided for itself, or `times` as long."""
-    if not config.refine.validate_steps:
-        if times != 1.0:
-            raise StudyError(
-                "Updates do not stop by themselves here (refine.validate_steps is 0), so there is no length "
-                "of their own. Let the curve go along refine.steps."
-            )
+    """The same run, trained for as long as the pair's host alone was, or `times` as long."""
+    if not config.refine.validate_steps and times == 1.0:
         return config
     passes = tuple(max(1, round(times * made)) for made in passes_made(alone, stream).values())
-    refine = config.refine.model_copy(update={"schedule": passes, "validate_steps": 0})
+    refine = config.refine.model_copy(update={"schedule": passes, "steps": None, "validate_steps": 0})
     return config.model_copy(update={"refine": refine})
 
 
