@@ -28,7 +28,7 @@ NEW_FACTS = 2_000
 
 
 ENOUGH = 2**26
-"""Bytes of a budget of which half is for what old rows decide; the half of less might not hold a ranking."""
+"""Of a budget of at least so many bytes, half is for what old rows decide. Less is for ranking alone."""
 
 
 @dataclass(slots=True)

@@ -121,7 +121,8 @@ def _inactive(task: Task, stream: Stream, say: Say) -> Row:
 def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
     config = task.cell.config(task.plan, weight.coefficient, weight.begins)
     if task.follows_pair or task.length is not None:
-        config = scheduled(config, _begun(task, task.cell.host_alone, stream, say), stream, task.length or 1)
+        times = 1.0 if task.length is None else task.length
+        config = scheduled(config, _begun(task, task.cell.host_alone, stream, say), stream, times)
     starts = not task.is_free and task.cell != task.cell.alone
     _bring_to_the_end(task, config, stream, task.alone_folder if starts else None, say)
     return _told(task, stream, given_coefficient(config) or 0.0)
