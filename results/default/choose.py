@@ -24,6 +24,9 @@ SEED, SAMPLE, MARGIN = 1_000_100, 2_000, 0.005
 ENDPOINTS = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
 WORKERS = 2
 
+EARLIER_WEIGHT = {"ENTITY": 1.0, "FBInc-L": 0.0347 * 0.4}
+"""The square of the share of newcomers, over what the probe multiplies its penalty with by now."""
+
 Setting = tuple[str, str, float | None, float | None, float | None, str]
 """Stream, method, coefficient, cap.factor, cap.growth, cap.norm."""
 
@@ -65,10 +68,13 @@ def settings() -> list[Setting]:
     ]
 
 
-def command(setting: Setting, out: Path, seed: int = SEED) -> list[str]:
+def command(setting: Setting, out: Path, seed: int = SEED, lift: float | None = None) -> list[str]:
     stream, method, coefficient, factor, growth, norm = setting
+    if method == "cap+guard":  # as it was in those tables
+        method, coefficient = "cap+probe", 0.01 * EARLIER_WEIGHT[stream]
     options: dict[str, Any] = {
         "coefficient": coefficient,
+        "lift": lift,
         "cap.factor": factor,
         "cap.growth": growth,
         "cap.norm": norm or None,

@@ -6,8 +6,8 @@
 entities as snapshot 0 has, one of FBInc-L about a thirtieth of that. So here one number is multiplied by that
 share: .015 on ENTITY is .0005 on FBInc-L. Facts, sample and settings are those of `choose.py`.
 
-The guard multiplies its .01 by the square of that share. The coefficients of `cap+probe` in the table are
-what its penalty was multiplied with in the end; `OWN` is the part of it that the probe brings by now.
+The guard of that time multiplied its .01 by the square of that share. The coefficients of `cap+probe` in the
+table are what its penalty was multiplied with in the end; `OWN` is the part that the probe brings by now.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 TABLE = HERE / "seeds.jsonl"
 SEEDS = (1_000_100, 1_000_101, 1_000_102)
 SHARE = {"ENTITY": 1.0, "FBInc-L": 1 / 30}
-OWN = {"ENTITY": 1.0, "FBInc-L": 0.0347**2}
+OWN = {"ENTITY": 1.0, "FBInc-L": 0.0347 / 0.4}
 GUARDS = (
     ("cap", None, 1.2),
     ("cap+mmr", 0.015, 1.4),

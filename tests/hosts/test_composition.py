@@ -32,6 +32,11 @@ def test_norms_cannot_be_capped_where_rows_are_unit_rows(tmp_path: Path) -> None
         run("lkge", tmp_path / "run", tiny_stream(), f"method={capped}", *SHORT)
 
 
+def test_facts_cannot_be_lifted_where_a_host_has_a_loss_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"lkge has one of its own\. Leave lift out"):
+        run("lkge", tmp_path / "run", tiny_stream(), "method=probe", "coefficient=1", "lift=1", *SHORT)
+
+
 def test_the_reference_has_a_gradient_unless_it_is_detached(tmp_path: Path) -> None:
     """The paper detaches the scale only (decision 30); both ways train, and to other rows."""
     stream, rows = tiny_stream(), {}

@@ -14,7 +14,6 @@ from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 
 PRESSED = ("refine.learning_rate=0.3", "refine.passes=4", "refine.replay_size=60")
-OWN = METHODS["guard"].coefficient
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +33,13 @@ def rows(view: RunView) -> torch.Tensor:
 @pytest.mark.parametrize("name", ["guard", "cap+guard"])
 def test_it_is_the_probe_with_its_own_coefficient(made: Callable[..., RunView], name: str) -> None:
     probe = name.replace("guard", "probe")
-    guarded, probed = made(f"method={name}"), made(f"method={probe}", f"coefficient={OWN}")
+    own = METHODS[name]
+    guarded = made(f"method={name}")
+    probed = made(f"method={probe}", f"coefficient={own.coefficient}", f"lift={own.lift}")
     assert torch.equal(rows(guarded), rows(probed))
     assert not torch.equal(rows(guarded), rows(made(f"method={METHODS[probe].start}")))
     told = guarded.endpoints()[CONTROL]
-    assert (told["rule"], told["coefficient"], told["controlled"]) == ("own", OWN, True)
+    assert (told["rule"], told["coefficient"], told["controlled"]) == ("own", own.coefficient, True)
     assert guarded.config.coefficient is None
 
 
@@ -47,6 +48,24 @@ def test_a_coefficient_of_the_settings_wins(made: Callable[..., RunView]) -> Non
     assert harder.endpoints()[CONTROL]["rule"] == "given"
     assert not torch.equal(rows(harder), rows(made("method=guard")))
     assert torch.equal(rows(made("method=guard", "coefficient=0.0")), rows(made("method=none")))
+
+
+def test_under_a_cap_it_is_stronger_and_facts_are_lifted(made: Callable[..., RunView]) -> None:
+    free, held = METHODS["guard"], METHODS["cap+guard"]
+    assert free.coefficient is not None
+    assert held.coefficient is not None
+    assert held.coefficient > free.coefficient
+    assert held.lift > free.lift == 0.0
+    told = made("method=cap+guard").config.model_dump(mode="json")
+    assert "lift" not in told, "runs that do not ask for it keep their hash"
+    level = made("method=cap+guard", "lift=0")
+    assert not torch.equal(rows(level), rows(made("method=cap+guard")))
+
+
+def test_lift_acts_beside_a_penalty_only(made: Callable[..., RunView]) -> None:
+    assert torch.equal(rows(made("method=none", "lift=1")), rows(made("method=none")))
+    off = made("method=cap+guard", "coefficient=0.0")
+    assert torch.equal(rows(off), rows(made("method=cap")))
 
 
 def test_nothing_is_recorded_of_occurrences_that_it_did_not_look_at(made: Callable[..., RunView]) -> None:

@@ -9,7 +9,7 @@ from meor.backbone import BACKBONES
 from meor.errors import ConfigError
 from meor.methods.comparison import Comparison, both_sides_of
 from meor.methods.dense import table_scores
-from meor.methods.probe import BEST, LARGEST, TURNS, Probe, _best_by_rows, imagined
+from meor.methods.probe import BEST, FULL, LARGEST, ONE_IN, TURNS, Probe, _best_by_rows, imagined
 from meor.methods.registry import METHODS
 from meor.typing import SIDES, Side, Split
 
@@ -30,7 +30,7 @@ def scores(model, fact, side, candidates):
 def test_a_question_is_that_of_an_old_fact_and_its_answer_one_of_the_ten_best_old_entities(name):
     stream, model, probe = made(name=name)
     cohort, past = probe.cohort, stream.prefix(0, [Split.TRAIN])
-    found = imagined(past, 200, cohort, _best_by_rows(model, cohort.n_old))
+    found = imagined(past, 200, cohort, _best_by_rows(model, cohort.n_old, BEST))
     assert len(found) == 200
     assert found[:, [0, 2]].max() < cohort.n_old
     places = set()
@@ -43,10 +43,20 @@ def test_a_question_is_that_of_an_old_fact_and_its_answer_one_of_the_ten_best_ol
     assert places == set(range(BEST))
 
 
-def test_where_there_are_fewer_old_entities_than_ten_all_of_them_may_be_answers():
-    stream, model, probe = made(n_old=6)
-    found = imagined(stream.prefix(0, [Split.TRAIN]), 300, probe.cohort, _best_by_rows(model, 6))
-    assert set(np.unique(found[1::2, 2])) <= set(range(6))
+@pytest.mark.parametrize(
+    ("n_old", "count"), [(30, 1), (ONE_IN, 1), (3 * ONE_IN + 25, 3), (BEST * ONE_IN - 91, BEST), (6000, BEST)]
+)
+def test_answers_are_fewer_in_a_small_graph_where_the_tenth_best_is_a_poor_one(n_old, count):
+    _, model, probe = made(n_old=n_old)
+    probe.begin(model)
+    assert probe._count == count
+    places = set()
+    for number, fact in enumerate(probe._asked.cohort.fact[:: len(SIDES)]):
+        side = SIDES[number % 2]
+        score = scores(model, fact, side, np.arange(n_old))
+        places.add(int((score > score[fact[side.answer_column]]).sum()))
+    assert places <= set(range(count))
+    assert len(places) > count / 2
 
 
 @pytest.mark.parametrize("name", ["complex", "transe"])
@@ -65,15 +75,14 @@ def test_the_value_is_the_squared_gap_of_the_strongest_newcomer_that_is_no_known
         gap = max(scores(model, fact, side, newcomers).max() - answer, 0.0)
         total.append((gap / np.subtract(*np.quantile(sample, [0.75, 0.25]))) ** 2)
     value, gradient = value_and_gradient(probe, model, stream, np.arange(12))
-    assert value == pytest.approx((8 / 30) ** 2 * np.mean(total), rel=1e-9), (
-        "times newcomers over base entities, squared"
-    )
+    assert value == pytest.approx(8 / 30 / FULL * np.mean(total), rel=1e-9), "in proportion to newcomers"
     assert value > 0
     assert bool(gradient.abs().sum() > 0)
 
 
-def test_a_graph_that_more_than_doubles_is_held_no_more_than_one_that_doubles():
-    stream, model, probe = made(n_old=6)
+def test_from_many_newcomers_on_the_penalty_has_its_full_weight():
+    stream, model, probe = made(n_old=15)
+    assert FULL < 8 / 15
     probe.begin(model)
     entity, relation = tables(model, stream)
     index = both_sides_of(np.arange(12))

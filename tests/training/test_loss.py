@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numba
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import torch
 
 from meor.backbone import BACKBONES, Backbone
 from meor.training.loss import Batch, Embedding, link_loss
+from meor.typing import Side
 
 FUSED = [backbone for backbone in BACKBONES.values() if backbone.fused_form is not None]
 
@@ -32,10 +35,13 @@ def batch(seed: int, n_facts: int = 40, n_negatives: int = 6) -> Batch:
     return Batch(fact, negative, rng.integers(0, 2, (n_facts, n_negatives)).astype(np.int8))
 
 
-def loss_and_gradients(backbone: Backbone, first: int, seed: int, fused: bool) -> list[np.ndarray]:
+def loss_and_gradients(
+    backbone: Backbone, first: int, seed: int, fused: bool, lift: float = 0.0
+) -> list[np.ndarray]:
     entity, relation = tables(backbone, seed)
     entity_table, relation_table = Embedding.of(entity, first), Embedding.of(relation, first // 10)
-    loss = link_loss(backbone, entity_table, relation_table, batch(seed), fused=fused)
+    given = replace(batch(seed), lift=lift)
+    loss = link_loss(backbone, entity_table, relation_table, given, fused=fused)
     loss.backward()
     gradients = entity_table.trained.grad, relation_table.trained.grad
     return [loss.detach().numpy(), *(value.numpy() for value in gradients if value is not None)]
@@ -43,10 +49,11 @@ def loss_and_gradients(backbone: Backbone, first: int, seed: int, fused: bool) -
 
 @pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
 @pytest.mark.parametrize("first", [0, 17, 30])
-def test_fused_loss_and_gradient_equal_autograd(backbone: Backbone, first: int) -> None:
+@pytest.mark.parametrize("lift", [0.0, 1.5])
+def test_fused_loss_and_gradient_equal_autograd(backbone: Backbone, first: int, lift: float) -> None:
     for seed in range(10):
-        fused = loss_and_gradients(backbone, first, seed, True)
-        reference = loss_and_gradients(backbone, first, seed, False)
+        fused = loss_and_gradients(backbone, first, seed, True, lift)
+        reference = loss_and_gradients(backbone, first, seed, False, lift)
         for mine, theirs in zip(fused, reference, strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
 
@@ -66,6 +73,21 @@ def test_the_gradient_is_the_derivative_of_the_loss(backbone: Backbone) -> None:
             shifted.append(float(link_loss(backbone, Embedding.of(moved), relations, batch(0)).detach()))
         slope = (shifted[0] - shifted[1]) / (2 * step)
         assert slope == pytest.approx(float(table.trained.grad[row, column]), abs=1e-8)
+
+
+@pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
+def test_lifted_facts_have_the_loss_of_facts_that_score_less(backbone: Backbone) -> None:
+    entity, relation = (Embedding.of(table) for table in tables(backbone, 0))
+    fact = batch(0).fact
+    query = backbone.query(entity.data[fact[:, 0]], relation.data[fact[:, 1]], Side.TAIL)
+    score = backbone.compare(query, entity.data[fact[:, 2]])
+    plain, lifted = (
+        link_loss(backbone, entity, relation, replace(batch(0), lift=lift)).item() for lift in (0.0, 2.0)
+    )
+    softplus = torch.nn.functional.softplus
+    assert lifted - plain == pytest.approx((softplus(2.0 - score) - softplus(-score)).mean().item(), rel=1e-9)
+    part = replace(batch(0), lift=2.0)[3:9]
+    assert (len(part), part.lift) == (6, 2.0)
 
 
 @pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)

@@ -3,12 +3,13 @@
 A buffer holds few of the old facts (on ENTITY one in twenty), so a penalty at its occurrences looks at few of
 the old questions; and its answers were trained on, so they score far above those that nobody has seen yet.
 Here each occurrence of the buffer stands for questions of other old facts. Anchor, relation and side are
-those of the fact. The answer is one of the ten old entities that score best when the update begins. The
-strongest newcomer above that answer is penalised, without a reference.
+those of the fact. The answer is one of the ten old entities that score best when the update begins, or of
+fewer in a small graph, where the tenth best is a poor answer. The strongest newcomer above that answer is
+penalised, without a reference.
 
-The penalty is multiplied by the square of newcomers over entities of snapshot 0, at most 1. A small update
-displaces few answers, and yet it meets as many questions as a large one: each of its few newcomers would be
-held down more often, although there is less to protect.
+A small update displaces few answers, and yet it meets as many questions as a large one: each of its few
+newcomers would be held down more often, although there is less to protect. So the penalty has its full weight
+only where newcomers are many, and below that a weight in proportion to them.
 """
 
 from __future__ import annotations
@@ -41,18 +42,21 @@ from meor.typing import SIDES, Facts, Floats, Ids, Side, Split
 LARGEST: Final = replace(MMR, centered=False)
 """The strongest newcomer, whatever old entities do."""
 
-BEST: Final = 10
-"""An answer is drawn among this many."""
+BEST, ONE_IN = 10, 300
+"""An answer is drawn among this many, or one in so many entities of snapshot 0 where that is fewer."""
 
 TURNS: Final = 2
 """Questions that an occurrence of the buffer stands for. A step asks one of them, so they cost no time."""
+
+FULL: Final = 0.4
+"""Newcomers over entities of snapshot 0 from which on the penalty has its full weight."""
 
 TILE: Final = 512
 """Questions that a scoring function is asked at once."""
 
 
 Best = Callable[[Ids, Ids, Side], Ids]
-"""[Q, BEST] the old entities that score best at questions (anchor, relation, side), or all of them."""
+"""[Q, K] the K old entities that score best at questions (anchor, relation, side), or all of them."""
 
 
 @dataclass(slots=True)
@@ -62,7 +66,7 @@ class Probe(Penalty):
     _asked: Penalty | None = field(init=False, default=None)
 
     def begin(self, model: Model) -> None:
-        self._ask(_best_by_rows(model, self.cohort.n_old))
+        self._ask(_best_by_rows(model, self.cohort.n_old, self._count))
 
     def over(self, entity: Embedding, relation: Embedding, index: Ids) -> Tensor:
         index = self.comparison.members(index)
@@ -77,16 +81,20 @@ class Probe(Penalty):
         index = self.comparison.members(index)
         if not len(index):
             return torch.zeros(())
-        asked = self._asked or self._ask(_best_by_scores(score, self.cohort.n_old))
+        asked = self._asked or self._ask(_best_by_scores(score, self.cohort.n_old, self._count))
         return self._weight * asked.over_scores(score, self._stood_for(index))
 
     def hold_scale(self, score: ScoreFunction) -> Scale:
-        asked = self._asked or self._ask(_best_by_scores(score, self.cohort.n_old))
+        asked = self._asked or self._ask(_best_by_scores(score, self.cohort.n_old, self._count))
         return asked.hold_scale(score)
 
     @property
     def _weight(self) -> float:
-        return self._stream.growth(self.cohort.update) ** 2
+        return min(1.0, self._stream.growth(self.cohort.update) / FULL)
+
+    @property
+    def _count(self) -> int:
+        return min(BEST, max(1, round(self._stream.entity_counts[0] / ONE_IN)), self.cohort.n_old)
 
     @property
     def _stream(self) -> Stream:
@@ -98,7 +106,7 @@ class Probe(Penalty):
         asked = self._asked
         if asked is None:
             now = Model(self._known_backbone(), entity.data, relation.data)
-            asked = self._ask(_best_by_rows(now, self.cohort.n_old))
+            asked = self._ask(_best_by_rows(now, self.cohort.n_old, self._count))
         asked.beside = self.beside
         return asked
 
@@ -143,26 +151,26 @@ def imagined(past: Facts, count: int, cohort: Cohort, best: Best) -> Facts:
     return fact
 
 
-def _best_by_rows(model: Model, n_old: int) -> Best:
+def _best_by_rows(model: Model, n_old: int, count: int) -> Best:
     old = candidate_rows(model.backbone, model.entity[:n_old])
     candidates = Candidates.prepare(model.backbone.scoring, old)
 
     def best(anchor: Ids, relation: Ids, side: Side) -> Ids:
         nobody = np.zeros(len(anchor), np.int64)
         asked = model.query_array(anchor, relation, side)
-        return top(candidates, asked, Known(nobody, nobody, nobody), min(BEST, n_old), n_old)[0]
+        return top(candidates, asked, Known(nobody, nobody, nobody), count, n_old)[0]
 
     return best
 
 
-def _best_by_scores(score: ScoreFunction, n_old: int) -> Best:
+def _best_by_scores(score: ScoreFunction, n_old: int, count: int) -> Best:
     def best(anchor: Ids, relation: Ids, side: Side) -> Ids:
         found = []
         with torch.no_grad():
             for begin in range(0, len(anchor), TILE):
                 part = slice(begin, begin + TILE)
                 scores = score(torch.from_numpy(anchor[part]), torch.from_numpy(relation[part]), side)
-                found.append(scores[:, :n_old].topk(min(BEST, n_old), dim=1).indices.cpu().numpy())
-        return np.concatenate(found) if found else np.empty((0, min(BEST, n_old)), np.int64)
+                found.append(scores[:, :n_old].topk(count, dim=1).indices.cpu().numpy())
+        return np.concatenate(found) if found else np.empty((0, count), np.int64)
 
     return best

@@ -53,6 +53,7 @@ class Method:
     build: Callable[..., Penalty] | None = None  # a subclass of `Penalty` that looks elsewhere
     capped: bool = False  # norms of newcomers are capped as well (`cap`)
     coefficient: float | None = None  # its own: no rule decides it
+    lift: float = 0.0  # how much higher facts of an update are to score while its penalty acts
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
     spelled: str = ""  # the words that an abbreviated label stands for
@@ -73,7 +74,7 @@ CAP = "cap"
 CAPS = "scales a newcomer's row back to a norm that its degree suggests, after each step."
 
 
-CAP_FACTORS, CAP_GROWTH = (1.3, 1.05), 1.15
+CAP_FACTORS, CAP_GROWTH = (1.35, 0.9), 1.15
 """How tight a cap is at a small update, and at one that brings as many entities as snapshot 0 has; and how
 much it loosens from update to update: results/default."""
 DEFAULT, UNCAPPED = f"{CAP}+guard", "guard"
@@ -244,3 +245,6 @@ register(
 
 for _method in tuple(METHODS.values()):
     register(capped(_method))
+
+# What a cap keeps short may be held down more, if it is also lifted more where it belongs.
+METHODS[DEFAULT] = replace(METHODS[DEFAULT], coefficient=0.2, lift=1.0)

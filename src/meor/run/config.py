@@ -71,6 +71,7 @@ class Config(Section):
     coefficient: Weight | None = None
     coefficient_from: Positive = 1  # the first update at which a given coefficient acts
     coefficient_rule: Literal["balance", "validated"] = "balance"
+    lift: Weight | None = None  # how much higher facts are to score beside a penalty; None: by the method
     penalty: PenaltySettings = PenaltySettings()
     cap: Cap = Cap()
     evaluation: Evaluation = Evaluation()
@@ -108,8 +109,9 @@ class Config(Section):
                 found.pop(name, None)
         if not METHODS[self.method].capped:
             found.pop("cap", None)
-        if self.dial is None:
-            found.pop("dial", None)
+        for name in ("dial", "lift"):
+            if getattr(self, name) is None:
+                found.pop(name, None)
         return found
 
     @classmethod

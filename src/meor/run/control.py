@@ -7,7 +7,7 @@ seed. What differs is here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from meor.backbone import BACKBONES, Model
@@ -113,7 +113,7 @@ class Penalized(Control):
         coefficient = self.coefficient if number >= self.begins else None
         penalty = self.penalty(number)
         penalty.beside = True  # from now on it is added to the host's loss
-        return Term(penalty, coefficient or 0.0)
+        return Term(penalty, coefficient or 0.0, lift_of(self.config))
 
     def told(self) -> dict[str, Any]:
         coefficient = self.coefficient or 0.0
@@ -205,6 +205,11 @@ def given_coefficient(config: Config) -> float | None:
     return METHODS[config.method].coefficient if config.coefficient is None else config.coefficient
 
 
+def lift_of(config: Config) -> float:
+    """How much higher facts are to score beside the penalty: by the settings, or by the method."""
+    return METHODS[config.method].lift if config.lift is None else config.lift
+
+
 def balanced(
     config: Config,
     stream: Stream,
@@ -221,7 +226,7 @@ def balanced(
         return Balance(0.0, 0.0, 0.0, records=0, active=0, update=number)  # no newcomer rows
     host, model = host_of(config), unregularised(number)
     training = Training.begin(host, model, update)
-    steps = host.steps(0)
-    losses = (host.loss(steps[index].batch) for index in range(len(steps)))
+    steps, lift = host.steps(0), lift_of(config)
+    losses = (host.loss(replace(steps[index].batch, lift=lift)) for index in range(len(steps)))
     penalty = penalty or penalty_of(config, stream, number)
     return balance_penalty(penalty, training.entity, training.relation, losses)

@@ -12,6 +12,7 @@ from meor.backbone import BACKBONES, Geometry, Model
 from meor.errors import ConfigError
 from meor.evaluation.tally import RankingPlan
 from meor.hosts import HOSTS
+from meor.hosts.replay import Replay
 from meor.methods import METHODS
 from meor.methods.cap import longest_newcomers
 from meor.run.classes import classes_of
@@ -134,6 +135,11 @@ def check(config: Config, stream: Stream, memory: int) -> None:
         raise ConfigError(
             f"{config.method} caps norms, and under {config.backbone} a longer row does not score higher",
             remedy="Choose a backbone that scores by inner product, or a method without cap",
+        )
+    if config.lift and HOSTS[config.host.name].loss is not Host.loss:
+        raise ConfigError(
+            f"lift changes the loss of {Replay.name}, and {config.host.name} has one of its own",
+            remedy="Leave lift out",
         )
     if config.dial is not None:
         raise ConfigError(

@@ -52,10 +52,11 @@ class Watcher:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What is added to the host's loss."""
+    """What is added to the host's loss, and how much higher facts are to score while it is."""
 
     penalty: Penalty | None = None
     coefficient: float = 0.0
+    lift: float = 0.0
 
 
 NOTHING = Term()
@@ -103,6 +104,7 @@ class Trainer:
             training,
             penalty=term.penalty,
             coefficient=term.coefficient,
+            lift=term.lift,
             validate=validate,
             on_step=on_step,
             on_pass=on_pass,

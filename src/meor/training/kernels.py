@@ -123,9 +123,11 @@ def _sigmoid(x):
 
 
 @fast_part
-def _meet(form, gamma, query, row, is_fact, count, pulls, d_query, weight, slot):
+def _meet(form, gamma, lift, query, row, is_fact, count, pulls, d_query, weight, slot):
     """The loss of a pair; its derivative by the score, over `count`; the gradient of a query that `pulls`."""
     score = _score(form, query, row, gamma)
+    if is_fact:
+        score -= lift
     of = (-_sigmoid(-score) if is_fact else _sigmoid(score)) / count
     weight[slot] = of
     if pulls:
@@ -134,10 +136,11 @@ def _meet(form, gamma, query, row, is_fact, count, pulls, d_query, weight, slot)
 
 
 @fast_kernel
-def sweep_facts(begin, end, form, gamma, counts, trained, tables, batch, scratch, weight, loss):
+def sweep_facts(begin, end, form, gamma, lift, counts, trained, tables, batch, scratch, weight, loss):
     """Loss of each fact, d(loss)/d(score) of its pairs, and the folded gradient of head, tail and relation.
 
-    `counts` are the facts and the negatives that the batch stands for. Rows before `trained` (entities,
+    `counts` are the facts and the negatives that the batch stands for, and `lift` is the score at which a
+    fact has the loss that it would have at 0. Rows before `trained` (entities,
     relations) are frozen: pairs of such rows alone have no gradient and are left out.
     """
     entity, relation = tables
@@ -154,13 +157,13 @@ def sweep_facts(begin, end, form, gamma, counts, trained, tables, batch, scratch
         loss[b] = total = 0.0
         if asks_tail or asks_head:
             pair = scratch[0, b], entity[tail], True, counts[0], asks_tail
-            loss[b] = _meet(form, gamma, *pair, d_query[0], weight[b], n_negatives)
+            loss[b] = _meet(form, gamma, lift, *pair, d_query[0], weight[b], n_negatives)
         for k in range(n_negatives):
             on_tail, put_in = replaced[b, k] == 1, negative[b, k]
             asks, which = (asks_tail, 0) if on_tail else (asks_head, 1)
             if asks or put_in >= trained[0]:
                 pair = scratch[which, b], entity[put_in], False, counts[1], asks
-                total += _meet(form, gamma, *pair, d_query[which], weight[b], k)
+                total += _meet(form, gamma, lift, *pair, d_query[which], weight[b], k)
         loss[b] += total / n_negatives
         # Whoever is frozen has no gradient, and nobody reads it.
         d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]

@@ -48,12 +48,13 @@ class Batch:
     fact: Facts  # [B, 3]
     negative: Ids  # [B, K] the entity put in
     replaced: NDArray[np.int8]  # [B, K] the side that was replaced
+    lift: float = 0.0  # how much higher positives are to score
 
     def __len__(self) -> int:
         return len(self.fact)
 
     def __getitem__(self, rows: slice) -> Batch:
-        return Batch(self.fact[rows], self.negative[rows], self.replaced[rows])
+        return Batch(self.fact[rows], self.negative[rows], self.replaced[rows], self.lift)
 
 
 def link_loss(
@@ -65,7 +66,7 @@ def link_loss(
     fused: bool | None = None,
     constants: bool = True,
 ) -> Tensor:
-    """Mean softplus(-s) of the positives plus the mean over their negatives of softplus(s) (decision 13).
+    """Mean softplus(lift - s) of positives plus the mean over their negatives of softplus(s) (decision 13).
 
     Without `constants` pairs whose rows are all frozen are left out: no step changes their scores, so the
     gradient is the same, bit by bit, and the value lacks their part. Where few entities are new, most pairs
@@ -89,7 +90,7 @@ def _reference_link_loss(backbone: Backbone, entity: Tensor, relation: Tensor, b
     query = torch.where(on_tail[:, :, None], query_tail[:, None], query_head[:, None])
     negative = backbone.compare(query, entity[torch.from_numpy(batch.negative).to(device)])
     softplus = nn.functional.softplus
-    return softplus(-positive, threshold=1e9).mean() + softplus(negative, threshold=1e9).mean()
+    return softplus(batch.lift - positive, threshold=1e9).mean() + softplus(negative, threshold=1e9).mean()
 
 
 class _FusedLinkLoss(torch.autograd.Function):
@@ -165,7 +166,8 @@ def _moving(batch: Batch, first_entity: int, first_relation: int) -> Batch:
     """The facts with a pair that some step can change."""
     own = (batch.fact >= (first_entity, first_relation, first_entity)).any(1)
     moving = np.flatnonzero(own | (batch.negative >= first_entity).any(1))
-    return Batch(batch.fact.take(moving, 0), batch.negative.take(moving, 0), batch.replaced.take(moving, 0))
+    fact, negative, replaced = batch.fact, batch.negative, batch.replaced
+    return Batch(fact.take(moving, 0), negative.take(moving, 0), replaced.take(moving, 0), batch.lift)
 
 
 def _fused_link_loss(
@@ -187,7 +189,8 @@ def _fused_link_loss(
     space = workspace(n_facts, entity.shape[1], n_negatives, entity.dtype)
     counts, given = (count, count * n_negatives), (fact, negative, replaced)
     work = space.scratch, space.weight, space.loss
-    share(sweep_facts, n_facts, form, GAMMA, counts, trained, tables, given, *work)
+    lift = entity.dtype.type(batch.lift)  # of a wider type it would widen the scores
+    share(sweep_facts, n_facts, form, GAMMA, lift, counts, trained, tables, given, *work)
     if len(entity_gradient):
         target = np.concatenate([negative, fact[:, 2:], fact[:, :1], fact[:, 2:]], axis=1).ravel()
         first = len(entity) - len(entity_gradient)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -46,6 +47,7 @@ def refine(
     *,
     penalty: PenaltyTerm | None = None,
     coefficient: float = 0.0,
+    lift: float = 0.0,
     validate: Validate | None = None,
     on_step: OnStep | None = None,
     on_pass: OnPass | None = None,
@@ -53,14 +55,17 @@ def refine(
     """Train all stages to their end, from wherever the cursor stands, and return the final model.
 
     `on_step(training, loss)` comes after each step and `on_pass(training, mrr)` after each pass; either
-    may save. `validate` gives an MRR as often as the plan of a stage says; training stops when it no longer
-    improves, and the best weights become the final ones.
+    may save. While a penalty acts, facts are to score higher by `lift`. `validate` gives an MRR as often as
+    the plan of a stage says; training stops when it no longer improves, and the best weights become the final
+    ones.
     """
     term = penalty if coefficient else None
     if not training.cursor.step:
         training.host.start()
 
     def make(step: Step, batches: int) -> float:
+        if term is not None and lift:
+            step = replace(step, batch=replace(step.batch, lift=lift))
         return _step(training, step, batches, term, coefficient)
 
     while True:
