@@ -24,7 +24,7 @@ SEED, SAMPLE, MARGIN = 1_000_100, 2_000, 0.005
 ENDPOINTS = ("H_cur", "H_old", "D_MCI", "A_TN", "A_QN")
 WORKERS = 2
 
-EARLIER_WEIGHT = {"ENTITY": 1.0, "FBInc-L": 0.0347 * 0.4}
+EARLIER_WEIGHT = {"ENTITY": 1.0, "FBInc-L": 0.0347 * 0.9}
 """The square of the share of newcomers, over what the probe multiplies its penalty with by now."""
 
 Setting = tuple[str, str, float | None, float | None, float | None, str]

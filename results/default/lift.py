@@ -25,10 +25,11 @@ TRIED: dict[str, tuple[tuple[str, float, float | None, float], ...]] = {
         ("probe", 1e-12, None, 1.0),
     ),
     "FBInc-L": (
-        ("cap+probe", 0.2, 1.334, 1.0),
-        ("cap+probe", 0.2, 1.286, 1.0),
-        ("cap+probe", 0.2, 1.4, 1.0),
-        ("cap+probe", 0.2, 1.334, 0.0),
+        ("cap+probe", 0.2, 1.334, 0.519),
+        ("cap+probe", 0.45, 1.334, 1.0),
+        ("cap+probe", 0.45, 1.286, 1.0),
+        ("cap+probe", 0.45, 1.4, 1.0),
+        ("cap+probe", 0.45, 1.334, 0.0),
         ("probe", 1e-12, None, 1.0),
     ),
 }

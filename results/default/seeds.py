@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 TABLE = HERE / "seeds.jsonl"
 SEEDS = (1_000_100, 1_000_101, 1_000_102)
 SHARE = {"ENTITY": 1.0, "FBInc-L": 1 / 30}
-OWN = {"ENTITY": 1.0, "FBInc-L": 0.0347 / 0.4}
+OWN = {"ENTITY": 1.0, "FBInc-L": 0.0347 / 0.9}
 GUARDS = (
     ("cap", None, 1.2),
     ("cap+mmr", 0.015, 1.4),

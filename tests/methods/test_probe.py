@@ -81,8 +81,8 @@ def test_the_value_is_the_squared_gap_of_the_strongest_newcomer_that_is_no_known
 
 
 def test_from_many_newcomers_on_the_penalty_has_its_full_weight():
-    stream, model, probe = made(n_old=15)
-    assert FULL < 8 / 15
+    stream, model, probe = made(n_old=8)
+    assert FULL < 8 / 8
     probe.begin(model)
     entity, relation = tables(model, stream)
     index = both_sides_of(np.arange(12))

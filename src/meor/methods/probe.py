@@ -48,7 +48,7 @@ BEST, ONE_IN = 10, 300
 TURNS: Final = 2
 """Questions that an occurrence of the buffer stands for. A step asks one of them, so they cost no time."""
 
-FULL: Final = 0.4
+FULL: Final = 0.9
 """Newcomers over entities of snapshot 0 from which on the penalty has its full weight."""
 
 TILE: Final = 512
@@ -90,7 +90,7 @@ class Probe(Penalty):
 
     @property
     def _weight(self) -> float:
-        return min(1.0, self._stream.growth(self.cohort.update) / FULL)
+        return weight(self._stream.growth(self.cohort.update))
 
     @property
     def _count(self) -> int:
@@ -130,6 +130,11 @@ class Probe(Penalty):
         turn = (index + index[:1].sum()) // len(SIDES) % TURNS
         question = turn * len(self.cohort) + index
         return np.asarray(len(SIDES) * question + index % len(SIDES))
+
+
+def weight(growth: float) -> float:
+    """Of the penalty, at an update that brings this share of what snapshot 0 has."""
+    return min(1.0, growth / FULL)
 
 
 def imagined(past: Facts, count: int, cohort: Cohort, best: Best) -> Facts:

@@ -53,7 +53,8 @@ class Method:
     build: Callable[..., Penalty] | None = None  # a subclass of `Penalty` that looks elsewhere
     capped: bool = False  # norms of newcomers are capped as well (`cap`)
     coefficient: float | None = None  # its own: no rule decides it
-    lift: float = 0.0  # how much higher facts of an update are to score while its penalty acts
+    lifts: tuple[float, float] = (0.0, 0.0)  # how much higher facts are to score beside its penalty: at a
+    # small update, and at one with its full weight
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
     spelled: str = ""  # the words that an abbreviated label stands for
@@ -247,4 +248,4 @@ for _method in tuple(METHODS.values()):
     register(capped(_method))
 
 # What a cap keeps short may be held down more, if it is also lifted more where it belongs.
-METHODS[DEFAULT] = replace(METHODS[DEFAULT], coefficient=0.2, lift=1.0)
+METHODS[DEFAULT] = replace(METHODS[DEFAULT], coefficient=0.2, lifts=(0.5, 1.0))

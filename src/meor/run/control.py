@@ -16,6 +16,7 @@ from meor.methods import METHODS
 from meor.methods.calibration import Calibration, Calibrator, calibration_bytes
 from meor.methods.coefficient import Balance, Candidate, balance_penalty
 from meor.methods.penalty import Penalty, penalty_records
+from meor.methods.probe import weight
 from meor.run.config import Config
 from meor.run.judge import BySplit, Judge
 from meor.run.layout import CALIBRATION, RANKS, RECORDS
@@ -113,7 +114,7 @@ class Penalized(Control):
         coefficient = self.coefficient if number >= self.begins else None
         penalty = self.penalty(number)
         penalty.beside = True  # from now on it is added to the host's loss
-        return Term(penalty, coefficient or 0.0, lift_of(self.config))
+        return Term(penalty, coefficient or 0.0, lift_of(self.config, self.stream, number))
 
     def told(self) -> dict[str, Any]:
         coefficient = self.coefficient or 0.0
@@ -205,9 +206,12 @@ def given_coefficient(config: Config) -> float | None:
     return METHODS[config.method].coefficient if config.coefficient is None else config.coefficient
 
 
-def lift_of(config: Config) -> float:
-    """How much higher facts are to score beside the penalty: by the settings, or by the method."""
-    return METHODS[config.method].lift if config.lift is None else config.lift
+def lift_of(config: Config, stream: Stream, number: int) -> float:
+    """How much higher facts are to score beside the penalty of an update: by the settings or the method."""
+    if config.lift is not None:
+        return config.lift
+    small, full = METHODS[config.method].lifts
+    return small + (full - small) * weight(stream.growth(number))
 
 
 def balanced(
@@ -226,7 +230,7 @@ def balanced(
         return Balance(0.0, 0.0, 0.0, records=0, active=0, update=number)  # no newcomer rows
     host, model = host_of(config), unregularised(number)
     training = Training.begin(host, model, update)
-    steps, lift = host.steps(0), lift_of(config)
+    steps, lift = host.steps(0), lift_of(config, stream, number)
     losses = (host.loss(replace(steps[index].batch, lift=lift)) for index in range(len(steps)))
     penalty = penalty or penalty_of(config, stream, number)
     return balance_penalty(penalty, training.entity, training.relation, losses)

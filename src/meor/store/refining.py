@@ -47,7 +47,7 @@ def refined(content: Content, stream: Stream, *, memory: int, watcher: Watcher) 
             training,
             penalty=penalty,
             coefficient=coefficient,
-            lift=lift_of(config),
+            lift=lift_of(config, stream, number),
             validate=stopping,
             on_step=lambda now, loss: watcher.step(now.cursor.step, loss),
         )
