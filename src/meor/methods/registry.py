@@ -53,8 +53,10 @@ class Method:
     build: Callable[..., Penalty] | None = None  # a subclass of `Penalty` that looks elsewhere
     capped: bool = False  # norms of newcomers are capped as well (`cap`)
     coefficient: float | None = None  # its own: no rule decides it
-    lifts: tuple[float, float] = (0.0, 0.0)  # how much higher facts are to score beside its penalty: at a
-    # small update, and at one with its full weight
+    lifts: tuple[float, float] = (
+        0.0,
+        0.0,
+    )  # how much higher facts are to score: small update, large one
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
     spelled: str = ""  # the words that an abbreviated label stands for
@@ -248,4 +250,10 @@ for _method in tuple(METHODS.values()):
     register(capped(_method))
 
 # What a cap keeps short may be held down more, if it is also lifted more where it belongs.
-METHODS[DEFAULT] = replace(METHODS[DEFAULT], coefficient=0.2, lifts=(0.5, 1.0))
+METHODS[DEFAULT] = replace(
+    METHODS[DEFAULT],
+    sentence=f"{CAPS[:-1]}; penalises as the probe does, with a coefficient of its own; and asks facts of an "
+    "update to score higher.",
+    coefficient=0.2,
+    lifts=(0.5, 1.0),
+)
