@@ -26,6 +26,10 @@ def made(improved: bool, **means: tuple[float, bool]) -> Any:
         (made(True, A_TN=(-0.03, False)), "a trade: A_TN falls by more than 0.005 in the mean"),
         (made(True, A_TN=(0.0002, False)), "3 pairs do not show that A_TN keeps within 0.005"),
         (
+            made(True, A_TN=(0.0002, False), A_QN=(0.0002, False)),
+            "3 pairs do not show that A_TN and A_QN keep within 0.005",
+        ),
+        (
             made(True, A_TN=(-0.03, False), A_QN=(0.0, False)),
             "falls by more than 0.005 in the mean;\n  3 pairs do not show",
         ),

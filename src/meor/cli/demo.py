@@ -132,7 +132,10 @@ def _verdict(made: PairedComparison) -> str:
     if lost:
         said.append(f"a trade: {', '.join(lost)} falls by more than {MARGIN:g} in the mean")
     if unsure:
-        said.append(f"{len(made.pairs)} pairs do not show that {', '.join(unsure)} keeps within {MARGIN:g}")
+        keep = "keeps" if len(unsure) == 1 else "keep"
+        said.append(
+            f"{len(made.pairs)} pairs do not show that {' and '.join(unsure)} {keep} within {MARGIN:g}"
+        )
     if not (lost or unsure):
         said.append(f"nothing else falls by more than {MARGIN:g}")
     return "  " + ";\n  ".join(said) + " (95 % bounds)."
