@@ -53,10 +53,7 @@ class Method:
     build: Callable[..., Penalty] | None = None  # a subclass of `Penalty` that looks elsewhere
     capped: bool = False  # norms of newcomers are capped as well (`cap`)
     coefficient: float | None = None  # its own: no rule decides it
-    lifts: tuple[float, float] = (
-        0.0,
-        0.0,
-    )  # how much higher facts are to score: small update, large one
+    lifts: tuple[float, float] = (0.0, 0.0)  # what facts are to score more: at a small update, a large one
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
     spelled: str = ""  # the words that an abbreviated label stands for
