@@ -14,9 +14,9 @@ from torch import nn
 
 from meor.errors import ConfigError
 from meor.methods import METHODS, needs_coefficient
-from meor.methods.cap import NormLaw, degrees, longest_newcomers, loosened, usual_factor
+from meor.methods.cap import NormLaw, degrees, longest_newcomers, loosened
 from meor.methods.coefficient import TRIAL_SEED_OFFSET
-from meor.methods.registry import CAP, CAP_FACTORS, NONE, with_cap
+from meor.methods.registry import CAP, CAP_FACTOR, NONE, at_size, with_cap
 from meor.run.prepare import longest_rows, update_of
 from meor.run.session import start
 from meor.run.view import RunView
@@ -209,18 +209,20 @@ def test_every_method_has_a_capped_one_beside_it_and_settings_name_it() -> None:
 
 
 def test_unless_it_is_given_the_factor_follows_the_size_of_an_update(stream: Stream) -> None:
-    assert tiny_config(f"method={CAP}").cap.factor == "size"
-    small, large = CAP_FACTORS
-    assert (usual_factor(0.0), usual_factor(1.0)) == (small, large)
-    assert usual_factor(0.5) == pytest.approx((small + large) / 2)
+    by_size = tiny_config(f"method={CAP}", "cap.factor=size")
+    assert by_size == tiny_config(f"method={CAP}")
+    assert by_size.cap.factor == CAP_FACTOR, "a run says by which numbers it was made"
+    small, large = CAP_FACTOR
+    assert (at_size(CAP_FACTOR, 0.0), at_size(CAP_FACTOR, 1.0)) == (small, large)
+    assert at_size(CAP_FACTOR, 0.5) == pytest.approx((small + large) / 2)
+    assert at_size(1.1, 0.3) == 1.1
     base = torch.ones(stream.entity_counts[0], 4, dtype=torch.float64)
     for update in stream.updates:
         share = len(stream.newcomers(update)) / stream.entity_counts[0]
         assert 0 < share < 1
         assert stream.growth(update) == share
-        found, given = (
-            longest_newcomers(base, stream, update, factor) for factor in (None, usual_factor(share))
-        )
+        found = longest_newcomers(base, stream, update)
+        given = longest_newcomers(base, stream, update, at_size(CAP_FACTOR, share))
         assert np.array_equal(found.norm, given.norm)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
-from tests.tiny_run import made_once, tiny_stream
+from tests.tiny_run import made_once, tiny_config, tiny_stream
 
 from meor.methods.probe import weight
-from meor.methods.registry import METHODS
+from meor.methods.registry import METHODS, at_size
+from meor.run.config import Config
 from meor.run.control import CONTROL
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
@@ -38,14 +41,12 @@ def test_it_is_the_probe_with_its_own_coefficient_and_lift(
     probe = name.replace("guard", "probe")
     own = METHODS[name]
     guarded = made(f"method={name}")
-    small, full = own.lifts
-    lift = small + (full - small) * weight(stream.growth(1))
+    lift = at_size(own.lift, weight(stream.growth(1)))
     probed = made(f"method={probe}", f"coefficient={own.coefficient}", f"lift={lift}")
     assert torch.equal(guarded.model(1).entity, probed.model(1).entity)
     assert not torch.equal(rows(guarded), rows(made(f"method={METHODS[probe].start}")))
     told = guarded.endpoints()[CONTROL]
     assert (told["rule"], told["coefficient"], told["controlled"]) == ("own", own.coefficient, True)
-    assert guarded.config.coefficient is None
 
 
 def test_a_coefficient_of_the_settings_wins(made: Callable[..., RunView]) -> None:
@@ -60,9 +61,10 @@ def test_under_a_cap_it_is_stronger_and_facts_are_lifted(made: Callable[..., Run
     assert free.coefficient is not None
     assert held.coefficient is not None
     assert held.coefficient > free.coefficient
-    assert min(held.lifts) > max(free.lifts) == 0.0
-    told = made("method=cap+guard").config.model_dump(mode="json")
-    assert "lift" not in told, "runs that do not ask for it keep their hash"
+    assert free.lift == 0.0
+    assert isinstance(held.lift, tuple)
+    assert min(held.lift) > 0.0
+    assert "lift" not in made("method=probe", "coefficient=1").config.model_dump(mode="json"), "none is said"
     level = made("method=cap+guard", "lift=0")
     assert not torch.equal(rows(level), rows(made("method=cap+guard")))
 
@@ -82,3 +84,17 @@ def test_before_it_acts_it_asks_nothing(made: Callable[..., RunView]) -> None:
     late = made("method=guard", "coefficient=0.5", "coefficient_from=2")
     assert torch.equal(late.model(1).entity, made("method=none").model(1).entity)
     assert not torch.equal(rows(late), rows(made("method=none")))
+
+
+@pytest.mark.parametrize("name", ["guard", "cap+guard"])
+def test_a_run_says_by_which_numbers_it_was_made_whatever_a_later_version_brings(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = tiny_config(f"method={name}")
+    path = tmp_path / "config.yaml"
+    path.write_text(begun.to_yaml())
+    monkeypatch.setitem(METHODS, name, replace(METHODS[name], coefficient=7.0, lift=(3.0, 4.0)))
+    assert Config.load(path) == begun
+    today = tiny_config(f"method={name}")
+    assert (today.coefficient, today.lift) == (7.0, (3.0, 4.0))
+    assert today.fingerprint("stream") != begun.fingerprint("stream")

@@ -297,3 +297,30 @@ def test_whatever_selects_sees_validation_facts_and_no_test_fact_as_filter() -> 
         config = Config.gather(sets=[f"evaluation.filter_splits={asked}"]).for_selection()
         assert config.evaluation.split == ("valid",)
         assert config.evaluation.filter_splits == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("cap.factor=abc", "cap.factor: 'abc' is neither a number above 0 nor two"),
+        ("cap.factor=0", "cap.factor: 0 is neither"),
+        ("cap.factor=[1, 2, 3]", "cap.factor: [1, 2, 3] is neither"),
+        ("lift=-1", "lift: -1 is neither a number from 0 on nor two"),
+        ("lift=[1]", "lift: [1] is neither"),
+        ("base.init_std=abc", "base.init_std cannot be 'abc'. It should be a valid number"),
+        ("base.init_std=abc", "or 'xavier'"),
+    ],
+)
+def test_a_setting_of_several_kinds_is_named_once_with_all_of_them(given: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Config.gather(sets=["method=cap+guard", given])
+    assert said in str(caught.value)
+    assert "more" not in str(caught.value)
+
+
+def test_two_numbers_are_read_as_two_sizes_of_an_update(tmp_path: Path) -> None:
+    config = Config.gather(sets=["method=cap+guard", "cap.factor=[1.2, 1]", "lift=[0, 2]"])
+    assert (config.cap.factor, config.lift) == ((1.2, 1.0), (0.0, 2.0))
+    path = tmp_path / "config.yaml"
+    path.write_text(config.to_yaml())
+    assert Config.load(path) == config

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from meor.methods.registry import CAP_FACTORS
+from meor.methods.registry import CAP_FACTOR, BySize, at_size
 from meor.stream.snapshot import Stream
 from meor.training.adam import Longest
 from meor.typing import HEAD_COLUMN, TAIL_COLUMN, Facts, Floats, Ids
@@ -60,24 +60,20 @@ def loosened(growth: float, update: int) -> float:
     return float(growth ** min(update - 1, LOOSENED))
 
 
-def usual_factor(share: float) -> float:
-    """c at an update that brings this share of what snapshot 0 has."""
-    small, large = CAP_FACTORS
-    return small + (large - small) * share
-
-
 def longest_newcomers(
     base: Tensor,
     stream: Stream,
     update: int,
-    factor: float | None = None,
+    factor: BySize = CAP_FACTOR,
     *,
     growth: float = 1.0,
     exactly: bool = False,
 ) -> Longest:
-    """c growth^(u - 1) nu(d) of each newcomer of update u; `base` are the rows of snapshot 0."""
-    factor = usual_factor(stream.growth(update)) if factor is None else factor
+    """c growth^(u - 1) nu(d) of each newcomer of update u; `base` are the rows of snapshot 0.
+
+    A large update brings as many entities as snapshot 0 has.
+    """
     law = NormLaw.fit(base, degrees(stream.snapshots[0].train, len(base)))
     facts, newcomers = stream.snapshots[update].train, stream.newcomers(update)
-    factor *= loosened(growth, update)
-    return Longest(factor * law(degrees(facts, newcomers.stop)[newcomers.start :]), exactly)
+    c = at_size(factor, stream.growth(update)) * loosened(growth, update)
+    return Longest(c * law(degrees(facts, newcomers.stop)[newcomers.start :]), exactly)

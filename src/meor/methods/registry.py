@@ -37,6 +37,16 @@ SHUFFLED = replace(MEOR, assignment="shuffled")
 SHUFFLED_VALUES = replace(MEOR, assignment="values")
 UNCENTERED = replace(MEOR, centered=False)
 
+BySize = float | tuple[float, float]
+"""A number; or two, at a small update and at a large one."""
+
+
+def at_size(value: BySize, share: float) -> float:
+    """On the line between the two, at an update of this share of a large one."""
+    small, large = value if isinstance(value, tuple) else (value, value)
+    return small + (large - small) * share
+
+
 Kind = Literal["host", "penalty", "transform"]
 """The host alone; a penalty while training; a transform of scores after training."""
 
@@ -53,7 +63,7 @@ class Method:
     build: Callable[..., Penalty] | None = None  # a subclass of `Penalty` that looks elsewhere
     capped: bool = False  # norms of newcomers are capped as well (`cap`)
     coefficient: float | None = None  # its own: no rule decides it
-    lifts: tuple[float, float] = (0.0, 0.0)  # what facts are to score more: at a small update, a large one
+    lift: BySize = 0.0  # how much higher facts are to score beside its penalty
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
     spelled: str = ""  # the words that an abbreviated label stands for
@@ -74,7 +84,7 @@ CAP = "cap"
 CAPS = "scales a newcomer's row back to a norm that its degree suggests, after each step."
 
 
-CAP_FACTORS, CAP_GROWTH = (1.35, 0.9), 1.15
+CAP_FACTOR, CAP_GROWTH = (1.35, 0.9), 1.15
 """How tight a cap is at a small update, and at one that brings as many entities as snapshot 0 has; and how
 much it loosens from update to update: results/default."""
 DEFAULT, UNCAPPED = f"{CAP}+guard", "guard"
@@ -252,5 +262,5 @@ METHODS[DEFAULT] = replace(
     sentence=f"{CAPS[:-1]}; penalises as the probe does, with a coefficient of its own; and asks facts of an "
     "update to score higher.",
     coefficient=0.2,
-    lifts=(0.5, 1.0),
+    lift=(0.5, 1.0),
 )

@@ -25,7 +25,14 @@ from pydantic import (
 from meor.methods import METHODS, NONE, former_name
 from meor.run.assignment import flat, parsed, place
 from meor.run.explain import explain
-from meor.run.learner import HostChoice, Method, default_method, host_defaults, known_backbone
+from meor.run.learner import (
+    HostChoice,
+    Method,
+    default_method,
+    host_defaults,
+    known_backbone,
+    own_settings,
+)
 from meor.run.presets import PRESETS, STREAMS
 from meor.run.settings import (
     LENGTH,
@@ -34,6 +41,7 @@ from meor.run.settings import (
     BaseModelFiles,
     Cap,
     Evaluation,
+    Lift,
     PenaltySettings,
     Positive,
     Rate,
@@ -71,7 +79,7 @@ class Config(Section):
     coefficient: Weight | None = None
     coefficient_from: Positive = 1  # the first update at which a given coefficient acts
     coefficient_rule: Literal["balance", "validated"] = "balance"
-    lift: Weight | None = None  # how much higher facts are to score beside a penalty; None: by the method
+    lift: Lift = None  # how much higher facts are to score beside a penalty
     penalty: PenaltySettings = PenaltySettings()
     cap: Cap = Cap()
     evaluation: Evaluation = Evaluation()
@@ -98,7 +106,11 @@ class Config(Section):
                     filled.setdefault(section, values)
                 elif isinstance(own, dict):
                     filled[section] = {**_unless_decided(values, own), **own}
-        return {"method": default_method(filled), **filled}
+        filled.setdefault("method", default_method(filled))
+        for setting, value in own_settings(filled["method"]).items():
+            if filled.get(setting) is None:
+                filled[setting] = value
+        return filled
 
     @model_serializer(mode="wrap")
     def _say_only_what_is_asked_for(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from meor.backbone import BACKBONES, Model
 from meor.evaluation.ranks_file import ranks_bytes
-from meor.methods import METHODS
+from meor.methods import METHODS, at_size
 from meor.methods.calibration import Calibration, Calibrator, calibration_bytes
 from meor.methods.coefficient import Balance, Candidate, balance_penalty
 from meor.methods.penalty import Penalty, penalty_records
@@ -67,16 +67,16 @@ class Penalized(Control):
 
     def __init__(self, config: Config, stream: Stream, judge: Judge, log: Log) -> None:
         super().__init__(config, stream, judge, log)
-        self.coefficient, self.begins = given_coefficient(config), config.coefficient_from
+        self.coefficient, self.begins = config.coefficient, config.coefficient_from
         if self.coefficient is not None:
             log("coefficient", rule=self.rule, coefficient=self.coefficient, update=self.begins)
 
     @property
     def rule(self) -> str:
         """How the coefficient was decided, or will be."""
-        if self.config.coefficient is not None:
-            return "given"
-        return self.config.coefficient_rule if given_coefficient(self.config) is None else "own"
+        if self.config.coefficient is None:
+            return self.config.coefficient_rule
+        return "own" if self.config.coefficient == METHODS[self.config.method].coefficient else "given"
 
     def measured(self, found: Balance) -> bool:
         """Log the balance of an update (decision 34); True if it suffices to decide the coefficient."""
@@ -201,17 +201,9 @@ def penalty_of(config: Config, stream: Stream, number: int) -> Penalty:
     return build(comparison_of(config, stream, number), BACKBONES[config.backbone])
 
 
-def given_coefficient(config: Config) -> float | None:
-    """A coefficient that no rule has to decide: that of the settings, or the method's own."""
-    return METHODS[config.method].coefficient if config.coefficient is None else config.coefficient
-
-
 def lift_of(config: Config, stream: Stream, number: int) -> float:
-    """How much higher facts are to score beside the penalty of an update: by the settings or the method."""
-    if config.lift is not None:
-        return config.lift
-    small, full = METHODS[config.method].lifts
-    return small + (full - small) * weight(stream.growth(number))
+    """How much higher facts are to score beside the penalty of an update; a large one has its full weight."""
+    return at_size(config.lift or 0.0, weight(stream.growth(number)))
 
 
 def balanced(

@@ -26,15 +26,40 @@ def explain(
     within: str = "",
 ) -> ConfigError:
     """The first problem with its remedy; further ones are counted. `within` names the group of settings."""
-    problems = error.errors(include_url=False, include_context=True)
+    problems = [
+        _at_its_setting(each, model) for each in error.errors(include_url=False, include_context=True)
+    ]
     first = problems[0]
+    alike = [each for each in problems if each["loc"] == first["loc"]]  # what else the setting may be
     problem, remedy = _sentence(first, model, within)
-    if len(problems) > 1:
-        problem += f" (and {len(problems) - 1} more)"
+    if others := [_wanted(each) for each in alike[1:]]:
+        remedy = ", or ".join((remedy, *others))
+    if len(problems) > len(alike):
+        problem += f" (and {len(problems) - len(alike)} more)"
     lines = lines or {}
     line = lines.get(_dotted(first["loc"]))
     from_file = path if line is not None or not lines else None
     return ConfigError(problem, remedy=remedy, path=from_file, line=line)
+
+
+def _at_its_setting(problem: ErrorDetails, model: type[BaseModel]) -> ErrorDetails:
+    """Where a setting may be of several kinds, its place ends with the kind that was tried: left out."""
+    where = problem["loc"]
+    for count in range(1, len(where)):
+        if _is_setting(where[:count], model):
+            rest = (part for part in where[count:] if isinstance(part, int))
+            return {**problem, "loc": (*where[:count], *rest)}
+    return problem
+
+
+def _is_setting(where: Location, model: type[BaseModel]) -> bool:
+    inside = _model_at(where[:-1], model)
+    field = inside.model_fields.get(str(where[-1])) if inside is not None else None
+    return field is not None and _inner_model(field.annotation) is None
+
+
+def _wanted(problem: ErrorDetails) -> str:
+    return problem["msg"].removeprefix("Input should be ")
 
 
 def _sentence(problem: ErrorDetails, model: type[BaseModel], within: str) -> tuple[str, str]:

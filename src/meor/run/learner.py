@@ -37,6 +37,14 @@ def default_method(given: Mapping[str, Any]) -> str:
     return DEFAULT if backbone is None or backbone.geometry is Geometry.DOT else UNCAPPED
 
 
+def own_settings(method: Any) -> Mapping[str, Any]:
+    """What a method with a coefficient of its own brings. A run says it: another version may bring others."""
+    chosen = METHODS.get(current_name(method)) if isinstance(method, str) else None
+    if chosen is None or chosen.coefficient is None:
+        return {}
+    return {"coefficient": chosen.coefficient, "lift": chosen.lift}
+
+
 def known_method(value: Any) -> Any:
     if not isinstance(value, str):
         return value

@@ -18,7 +18,6 @@ from meor.methods.cap import longest_newcomers
 from meor.run.classes import classes_of
 from meor.run.config import Config
 from meor.run.layout import KEPT
-from meor.run.settings import VALIDATED
 from meor.run.stream_check import check_stream
 from meor.storage.tensors import pack_tensors
 from meor.stream.snapshot import Stream
@@ -89,14 +88,13 @@ def longest_rows(config: Config, stream: Stream, update: Update, base: Model) ->
     if not METHODS[config.method].capped:
         return None
     cap = config.cap
-    if cap.factor == VALIDATED:
+    if isinstance(cap.factor, str):
         raise ConfigError(
             "cap.factor=validated is chosen before a single run begins",
             remedy="Give a number here; `meor run --set cap.factor=validated` finds one",
         )
-    factor = None if isinstance(cap.factor, str) else cap.factor
-    exactly = cap.norm == "exactly"
-    return longest_newcomers(base.entity, stream, update.number, factor, growth=cap.growth, exactly=exactly)
+    exactly, at = cap.norm == "exactly", update.number
+    return longest_newcomers(base.entity, stream, at, cap.factor, growth=cap.growth, exactly=exactly)
 
 
 def pack_model(model: Model) -> bytes:

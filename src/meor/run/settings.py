@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -16,9 +18,10 @@ from pydantic import (
     model_validator,
 )
 
-from meor.methods.registry import CAP_GROWTH
+from meor.methods.registry import CAP_FACTOR, CAP_GROWTH, BySize
 from meor.stream.occurrence import ALL
 
+SMALLEST: Final = sys.float_info.min
 Positive = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -137,14 +140,39 @@ class PenaltySettings(Section):
     detach_reference: bool = False
 
 
+SIZE: Final = "size"
 VALIDATED: Final = "validated"
+
+
+def _by_size(value: Any, *, what: str, least: float) -> BySize:
+    several = isinstance(value, list | tuple)
+    try:
+        found = tuple(float(each) for each in (value if several else [value]))
+    except (TypeError, ValueError):
+        found = ()
+    if len(found) != 1 + several or not all(least <= each < math.inf for each in found):
+        raise ValueError(f"{value!r} is neither {what} nor two: at a small update, and at a large one")
+    return (found[0], found[1]) if several else found[0]
+
+
+def _factor(value: Any) -> Any:
+    """By the size of an update: the numbers of today, so that a run says by which it was made."""
+    value = CAP_FACTOR if value == SIZE else value
+    return value if value == VALIDATED else _by_size(value, what="a number above 0", least=SMALLEST)
+
+
+def _lift(value: Any) -> Any:
+    return None if value is None else _by_size(value, what="a number from 0 on", least=0.0)
+
+
+Lift = Annotated[BySize | None, BeforeValidator(_lift)]
 
 
 class Cap(Section):
     """How long a newcomer's row may become: `factor` times what its degree suggests (methods with `cap`)."""
 
-    # or by the size of each update; or chosen on validation facts, before the run begins
-    factor: Rate | Literal["size", "validated"] = "size"
+    # two numbers: at a small update and at a large one; or chosen on validation facts, before the run begins
+    factor: Annotated[BySize | Literal["validated"], BeforeValidator(_factor)] = CAP_FACTOR
     growth: Annotated[float, Field(ge=1, allow_inf_nan=False)] = CAP_GROWTH  # per update, three times at most
     norm: Literal["at-most", "exactly"] = "at-most"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from meor.backbone import Model
 from meor.methods import METHODS
 from meor.methods.penalty import Penalty
-from meor.run.control import balanced, given_coefficient, lift_of, penalty_of
+from meor.run.control import balanced, lift_of, penalty_of
 from meor.run.prepare import grown, host_of, longest_rows, unlearned, update_of
 from meor.run.stopping import UpdateScore
 from meor.run.trainer import Watcher
@@ -53,7 +53,7 @@ def refined(content: Content, stream: Stream, *, memory: int, watcher: Watcher) 
         )
         return model, training.cursor.step
 
-    coefficient = given_coefficient(config) if content.coefficient is None else content.coefficient
+    coefficient = config.coefficient if content.coefficient is None else content.coefficient
     if METHODS[config.method].kind != "penalty" or update.n_entities == update.n_old:
         model, steps = train("update")
     else:

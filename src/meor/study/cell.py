@@ -17,7 +17,7 @@ from meor.methods import METHODS, needs_coefficient
 from meor.run.aside import balance_aside
 from meor.run.classes import classes_hash
 from meor.run.config import Config
-from meor.run.control import CONTROL, given_coefficient
+from meor.run.control import CONTROL
 from meor.run.dialled import keep
 from meor.run.layout import ENDPOINTS, is_run
 from meor.run.session import resume, start
@@ -125,14 +125,14 @@ def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
         config = scheduled(config, _begun(task, task.cell.host_alone, stream, say), stream, times)
     starts = not task.is_free and task.cell != task.cell.alone
     _bring_to_the_end(task, config, stream, task.alone_folder if starts else None, say)
-    return _told(task, stream, given_coefficient(config) or 0.0)
+    return _told(task, stream, config.coefficient or 0.0)
 
 
 def _derived(task: Task, source: Path, stream: Stream, say: Say) -> Row:
     """From a finished run, without training: its newcomers' rows scaled, or its scores transformed."""
     view, cell = RunView.open(source), task.cell
     if METHODS[cell.method].kind == "transform":
-        own = {"method": cell.method, "coefficient": None, "coefficient_from": 1}
+        own = {"method": cell.method, "coefficient": None, "coefficient_from": 1, "lift": None}
         _bring_to_the_end(task, view.config.model_copy(update=own), stream, source, say)
     else:
         assert cell.at is not None  # noqa: S101  (it stands on a curve)
