@@ -27,7 +27,7 @@ from meor.storage.disk import Disk
 from meor.stream.registry import open_stream
 from meor.stream.rules import Reading
 from meor.stream.snapshot import Stream
-from meor.study.cells import StudyCell, is_source, judged_by, source_of
+from meor.study.cells import StudyCell, is_source, judged_by
 from meor.study.coefficient import kept_balance, read_balance, write_balance
 from meor.study.protocol_row import lacks_protocols, protocol_columns
 from meor.study.row_file import OtherSettingsError, read_row, require_intact, row_of_run, write_row
@@ -98,7 +98,7 @@ def _made(task: Task, say: Say) -> Row:
         )
     stream = _stream_of(task)
     task.folder.parent.mkdir(parents=True, exist_ok=True)
-    if (source := source_of(task.plan, task.cell)) is not None:
+    if (source := task.follows.made_from) is not None:
         return _derived(task, folder_of(task.runs, source), stream, say)
     weight = _weight(task, stream, say)
     if weight.coefficient == 0.0 and task.cell.multiple is not None:
@@ -119,12 +119,11 @@ def _inactive(task: Task, stream: Stream, say: Say) -> Row:
 
 
 def _run(task: Task, stream: Stream, weight: Weight, say: Say) -> Row:
-    config = task.cell.config(task.plan, weight.coefficient, weight.begins)
-    if task.follows_pair or task.length is not None:
-        times = 1.0 if task.length is None else task.length
-        config = scheduled(config, _begun(task, task.cell.host_alone, stream, say), stream, times)
-    starts = not task.is_free and task.cell != task.cell.alone
-    _bring_to_the_end(task, config, stream, task.alone_folder if starts else None, say)
+    config, other = task.cell.config(task.plan, weight.coefficient, weight.begins), task.follows
+    if other.as_long_as is not None:
+        config = scheduled(config, _begun(task, other.as_long_as, stream, say), stream, other.times)
+    start_of = None if other.starts_from is None else folder_of(task.runs, other.starts_from)
+    _bring_to_the_end(task, config, stream, start_of, say)
     return _told(task, stream, config.coefficient or 0.0)
 
 
@@ -230,7 +229,7 @@ def _begun(task: Task, cell: StudyCell, stream: Stream, say: Say) -> RunView:
 
 def _settings(task: Task) -> dict[str, Any]:
     """What must not have changed since a cell was made; where inputs lie may."""
-    source = source_of(task.plan, task.cell)
+    source = task.follows.made_from
     config = (source or task.cell).config(task.plan)
     found: dict[str, Any] = config.model_dump(mode="json", exclude={"data_dir"})
     if config.refine.classes is not None:

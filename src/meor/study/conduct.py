@@ -28,7 +28,6 @@ from meor.study.cells import (
     method_cells,
     rows_of_the_study,
     selection_cells,
-    source_of,
     trial_cells,
     validated_cells,
 )
@@ -213,12 +212,8 @@ class _Conductor:
         return Task(self.plan, cell, self.runs, self.means)
 
     def _has_start(self, cell: StudyCell) -> bool:
-        """A pair whose host alone failed has nothing to start from: its cells fail with it, by name."""
-        source = source_of(self.plan, cell)
-        if source is None and self._task(cell).is_free:
-            return True
-        needed = (cell.host_alone, cell.alone) if source is None else (source,)
-        before = next((one for one in needed if one not in {cell, *self.rows}), None)
+        """A cell fails with the run of its pair that it follows, by name."""
+        before = next((one for one in self._task(cell).follows.cells if one not in self.rows), None)
         if before is not None:
             self.consequences[cell.name] = f"{before.name} failed, and this run starts from it."
         return before is None

@@ -8,8 +8,8 @@ from pathlib import Path
 from meor.evaluation.tally import DEFAULT_MEMORY
 from meor.run.layout import ENDPOINTS, is_run
 from meor.study.cells import StudyCell
-from meor.study.curve import LENGTH
-from meor.study.plan import PAIR, Study
+from meor.study.follows import Follows, follows
+from meor.study.plan import Study
 from meor.study.row_file import row_path
 from meor.study.rows import Row
 
@@ -51,31 +51,17 @@ class Task:
         return self.folder.with_name(f"{self.cell.method}-{self.cell.split}.balance.json")
 
     @property
-    def alone_folder(self) -> Path:
-        return folder_of(self.runs, self.cell.alone)
-
-    @property
-    def is_free(self) -> bool:
-        """Does nothing of it follow from another run: neither its coefficient nor how long it is trained?"""
-        return self.cell == self.cell.host_alone or bool(self.cell.curve and self.cell.multiple is None)
-
-    @property
-    def length(self) -> float | None:
-        """How many times as long as the pair's host alone it is trained, if its curve says that."""
-        curve = self.plan.curves.get(self.cell.curve or "")
-        return self.cell.at if curve is not None and curve.along == LENGTH else None
-
-    @property
-    def follows_pair(self) -> bool:
-        """Is it trained for as long as the pair's host alone? Hosts with a rule of their own are not."""
-        stops = bool(self.cell.config(self.plan).refine.validate_steps)
-        return self.plan.schedule == PAIR and stops and not self.is_free
+    def follows(self) -> Follows:
+        return follows(self.plan, self.cell)
 
     @property
     def lacks_only_balance(self) -> bool:
-        """Of the host alone there is a row and no run, and a balance is all that its run is needed for."""
-        gone = row_path(self.alone_folder).is_file() and not (self.alone_folder / ENDPOINTS).is_file()
-        return gone and not self.follows_pair and not self.balance_file.is_file()
+        """The run that balances it has a row and no folder, and is needed for nothing else."""
+        mine = self.follows
+        if mine.balanced_by is None or mine.as_long_as is not None or self.balance_file.is_file():
+            return False
+        balancing = folder_of(self.runs, mine.balanced_by)
+        return row_path(balancing).is_file() and not (balancing / ENDPOINTS).is_file()
 
 
 @dataclass(frozen=True, slots=True)
