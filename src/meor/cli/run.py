@@ -44,7 +44,11 @@ def command(
     backbone: Annotated[str | None, typer.Option(help=f"{listed(BACKBONES)}. [complex]")] = None,
     host: Annotated[str | None, typer.Option(help="The continual learner (docs/hosts.md). [replay]")] = None,
     method: Annotated[
-        str | None, typer.Option(help="What is added to the host; none for the host alone. [none]")
+        str | None,
+        typer.Option(
+            help="What is added to the host; none for the host alone. [cap+guard with complex and distmult, "
+            "guard with other backbones; none with another host than replay and with the preset paper]"
+        ),
     ] = None,
     preset: Annotated[str | None, typer.Option(help="paper or practical. [practical]")] = None,
     seed: Annotated[int | None, typer.Option(help="Addresses every draw. [0]")] = None,

@@ -44,7 +44,7 @@ def create_store(
     relation: Annotated[Path | None, typer.Option(help="Their relation rows.")] = None,
     vocabulary: Annotated[Path | None, typer.Option(help="Whose row is whose; else in id order.")] = None,
     backbone: Annotated[str | None, typer.Option(help=f"{listed(BACKBONES)}. [complex]")] = None,
-    method: Annotated[str | None, typer.Option(help="What admissions add to the host. [none]")] = None,
+    method: Annotated[str | None, typer.Option(help="What admissions add to the host. [as meor run]")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings as YAML.")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE; repeatable.")] = None,
     budget: Annotated[float | None, typer.Option(help="D_MCI at most. [.01]")] = None,
