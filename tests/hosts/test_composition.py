@@ -32,9 +32,10 @@ def test_norms_cannot_be_capped_where_rows_are_unit_rows(tmp_path: Path) -> None
         run("lkge", tmp_path / "run", tiny_stream(), f"method={capped}", *SHORT)
 
 
-def test_facts_cannot_be_lifted_where_a_host_has_a_loss_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"lkge has one of its own\. Leave lift out"):
-        run("lkge", tmp_path / "run", tiny_stream(), "method=probe", "coefficient=1", "lift=1", *SHORT)
+@pytest.mark.parametrize("name", ["lift", "shrink"])
+def test_nothing_is_asked_of_facts_where_a_host_has_a_loss_of_its_own(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"lkge has one of its own\. Leave {name} out"):
+        run("lkge", tmp_path / "run", tiny_stream(), "method=probe", "coefficient=1", f"{name}=1", *SHORT)
 
 
 def test_the_reference_has_a_gradient_unless_it_is_detached(tmp_path: Path) -> None:

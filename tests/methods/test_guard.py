@@ -10,6 +10,7 @@ import pytest
 import torch
 from tests.tiny_run import made_once, tiny_config, tiny_stream
 
+from meor.errors import ConfigError
 from meor.methods.probe import weight
 from meor.methods.registry import METHODS, at_size
 from meor.run.config import Config
@@ -35,14 +36,15 @@ def rows(view: RunView) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", ["guard", "cap+guard"])
-def test_it_is_the_probe_with_its_own_coefficient_and_lift(
+def test_it_is_the_probe_with_numbers_of_its_own(
     made: Callable[..., RunView], stream: Stream, name: str
 ) -> None:
     probe = name.replace("guard", "probe")
     own = METHODS[name]
     guarded = made(f"method={name}")
-    lift = at_size(own.lift, weight(stream.growth(1)))
-    probed = made(f"method={probe}", f"coefficient={own.coefficient}", f"lift={lift}")
+    share = weight(stream.growth(1))
+    asked = f"lift={at_size(own.lift, share)}", f"shrink={at_size(own.shrink, share)}"
+    probed = made(f"method={probe}", f"coefficient={own.coefficient}", *asked)
     assert torch.equal(guarded.model(1).entity, probed.model(1).entity)
     assert not torch.equal(rows(guarded), rows(made(f"method={METHODS[probe].start}")))
     told = guarded.endpoints()[CONTROL]
@@ -56,23 +58,32 @@ def test_a_coefficient_of_the_settings_wins(made: Callable[..., RunView]) -> Non
     assert torch.equal(rows(made("method=guard", "coefficient=0.0")), rows(made("method=none")))
 
 
-def test_under_a_cap_it_is_stronger_and_facts_are_lifted(made: Callable[..., RunView]) -> None:
+def test_under_a_cap_it_is_stronger_and_facts_are_asked_for_more(made: Callable[..., RunView]) -> None:
     free, held = METHODS["guard"], METHODS["cap+guard"]
     assert free.coefficient is not None
     assert held.coefficient is not None
     assert held.coefficient > free.coefficient
-    assert free.lift == 0.0
-    assert isinstance(held.lift, tuple)
-    assert min(held.lift) > 0.0
-    assert "lift" not in made("method=probe", "coefficient=1").config.model_dump(mode="json"), "none is said"
-    level = made("method=cap+guard", "lift=0")
-    assert not torch.equal(rows(level), rows(made("method=cap+guard")))
+    said = made("method=probe", "coefficient=1").config.model_dump(mode="json")
+    for name in ("lift", "shrink"):
+        own = getattr(held, name)
+        assert getattr(free, name) == 0.0
+        assert isinstance(own, tuple)
+        assert min(own) > 0.0
+        assert name not in said, "none is said"
+        without = made("method=cap+guard", f"{name}=0")
+        assert not torch.equal(rows(without), rows(made("method=cap+guard")))
 
 
-def test_lift_acts_beside_a_penalty_only(made: Callable[..., RunView]) -> None:
-    assert torch.equal(rows(made("method=none", "lift=1")), rows(made("method=none")))
+@pytest.mark.parametrize("name", ["lift", "shrink"])
+def test_facts_are_asked_for_more_beside_a_penalty_only(made: Callable[..., RunView], name: str) -> None:
+    assert torch.equal(rows(made("method=none", f"{name}=1")), rows(made("method=none")))
     off = made("method=cap+guard", "coefficient=0.0")
     assert torch.equal(rows(off), rows(made("method=cap")))
+
+
+def test_rows_are_not_shrunk_where_a_longer_one_does_not_score_higher(made: Callable[..., RunView]) -> None:
+    with pytest.raises(ConfigError, match="or leave shrink out"):
+        made("backbone=transe", "method=probe", "coefficient=1", "shrink=1")
 
 
 def test_nothing_is_recorded_of_occurrences_that_it_did_not_look_at(made: Callable[..., RunView]) -> None:
@@ -93,8 +104,8 @@ def test_a_run_says_by_which_numbers_it_was_made_whatever_a_later_version_brings
     begun = tiny_config(f"method={name}")
     path = tmp_path / "config.yaml"
     path.write_text(begun.to_yaml())
-    monkeypatch.setitem(METHODS, name, replace(METHODS[name], coefficient=7.0, lift=(3.0, 4.0)))
+    monkeypatch.setitem(METHODS, name, replace(METHODS[name], coefficient=7.0, lift=(3.0, 4.0), shrink=5.0))
     assert Config.load(path) == begun
     today = tiny_config(f"method={name}")
-    assert (today.coefficient, today.lift) == (7.0, (3.0, 4.0))
+    assert (today.coefficient, today.lift, today.shrink) == (7.0, (3.0, 4.0), 5.0)
     assert today.fingerprint("stream") != begun.fingerprint("stream")

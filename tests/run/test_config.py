@@ -23,7 +23,7 @@ def test_the_resolved_yaml_holds_every_setting_and_reads_back_to_the_same_config
     path.write_text(config.to_yaml())
     assert Config.load(path) == config
     written = yaml.safe_load(config.to_yaml())
-    unsaid = {"cap", "dial", "lift", "unseen", "columns"}  # said where a run asks for them
+    unsaid = {"cap", "dial", "lift", "shrink", "unseen", "columns"}  # said where a run asks for them
     assert list(written) == [name for name in Config.model_fields if name not in unsaid]
     assert written["backbone"] == "complex"
 
@@ -307,6 +307,7 @@ def test_whatever_selects_sees_validation_facts_and_no_test_fact_as_filter() -> 
         ("cap.factor=[1, 2, 3]", "cap.factor: [1, 2, 3] is neither"),
         ("lift=-1", "lift: -1 is neither a number from 0 on nor two"),
         ("lift=[1]", "lift: [1] is neither"),
+        ("shrink=nan", "shrink: 'nan' is neither"),
         ("base.init_std=abc", "base.init_std cannot be 'abc'. It should be a valid number"),
         ("base.init_std=abc", "or 'xavier'"),
     ],

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from meor.backbone import BACKBONES, Backbone
-from meor.training.loss import Batch, Embedding, link_loss
+from meor.training.loss import PLAIN, Aim, Batch, Embedding, link_loss
 from meor.typing import Side
 
 FUSED = [backbone for backbone in BACKBONES.values() if backbone.fused_form is not None]
@@ -36,11 +36,11 @@ def batch(seed: int, n_facts: int = 40, n_negatives: int = 6) -> Batch:
 
 
 def loss_and_gradients(
-    backbone: Backbone, first: int, seed: int, fused: bool, lift: float = 0.0
+    backbone: Backbone, first: int, seed: int, fused: bool, aim: Aim = PLAIN
 ) -> list[np.ndarray]:
     entity, relation = tables(backbone, seed)
     entity_table, relation_table = Embedding.of(entity, first), Embedding.of(relation, first // 10)
-    given = replace(batch(seed), lift=lift)
+    given = replace(batch(seed), aim=aim)
     loss = link_loss(backbone, entity_table, relation_table, given, fused=fused)
     loss.backward()
     gradients = entity_table.trained.grad, relation_table.trained.grad
@@ -49,11 +49,11 @@ def loss_and_gradients(
 
 @pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)
 @pytest.mark.parametrize("first", [0, 17, 30])
-@pytest.mark.parametrize("lift", [0.0, 1.5])
-def test_fused_loss_and_gradient_equal_autograd(backbone: Backbone, first: int, lift: float) -> None:
+@pytest.mark.parametrize("aim", [PLAIN, Aim(lift=1.5), Aim(shrink=0.3), Aim(1.5, 0.3)], ids=str)
+def test_fused_loss_and_gradient_equal_autograd(backbone: Backbone, first: int, aim: Aim) -> None:
     for seed in range(10):
-        fused = loss_and_gradients(backbone, first, seed, True, lift)
-        reference = loss_and_gradients(backbone, first, seed, False, lift)
+        fused = loss_and_gradients(backbone, first, seed, True, aim)
+        reference = loss_and_gradients(backbone, first, seed, False, aim)
         for mine, theirs in zip(fused, reference, strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
 
@@ -82,12 +82,12 @@ def test_lifted_facts_have_the_loss_of_facts_that_score_less(backbone: Backbone)
     query = backbone.query(entity.data[fact[:, 0]], relation.data[fact[:, 1]], Side.TAIL)
     score = backbone.compare(query, entity.data[fact[:, 2]])
     plain, lifted = (
-        link_loss(backbone, entity, relation, replace(batch(0), lift=lift)).item() for lift in (0.0, 2.0)
+        link_loss(backbone, entity, relation, replace(batch(0), aim=aim)).item() for aim in (PLAIN, Aim(2.0))
     )
     softplus = torch.nn.functional.softplus
     assert lifted - plain == pytest.approx((softplus(2.0 - score) - softplus(-score)).mean().item(), rel=1e-9)
-    part = replace(batch(0), lift=2.0)[3:9]
-    assert (len(part), part.lift) == (6, 2.0)
+    part = replace(batch(0), aim=Aim(lift=2.0))[3:9]
+    assert (len(part), part.aim.lift) == (6, 2.0)
 
 
 @pytest.mark.parametrize("backbone", FUSED, ids=lambda backbone: backbone.name)

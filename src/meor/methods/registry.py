@@ -64,6 +64,7 @@ class Method:
     capped: bool = False  # norms of newcomers are capped as well (`cap`)
     coefficient: float | None = None  # its own: no rule decides it
     lift: BySize = 0.0  # how much higher facts are to score beside its penalty
+    shrink: BySize = 0.0  # and what the cubes of their rows' coordinates cost
     isolates: str = ""  # the property of MEOR that a comparison with this method isolates
     short: str = ""  # label where there is little room
     spelled: str = ""  # the words that an abbreviated label stands for
@@ -84,7 +85,7 @@ CAP = "cap"
 CAPS = "scales a newcomer's row back to a norm that its degree suggests, after each step."
 
 
-CAP_FACTOR, CAP_GROWTH = (1.35, 0.9), 1.15
+CAP_FACTOR, CAP_GROWTH = (1.52, 0.9), 1.15
 """How tight a cap is at a small update, and at one that brings as many entities as snapshot 0 has; and how
 much it loosens from update to update: results/default."""
 DEFAULT, UNCAPPED = f"{CAP}+guard", "guard"
@@ -256,11 +257,13 @@ register(
 for _method in tuple(METHODS.values()):
     register(capped(_method))
 
-# What a cap keeps short may be held down more, if it is also lifted more where it belongs.
+# What a cap keeps short may be held down more, if it is also lifted more where it belongs. What a cube costs
+# keeps rows from being long in a few coordinates.
 METHODS[DEFAULT] = replace(
     METHODS[DEFAULT],
     sentence=f"{CAPS[:-1]}; penalises as the probe does, with a coefficient of its own; and asks facts of an "
-    "update to score higher.",
+    "update to score higher, at a price for large coordinates.",
     coefficient=0.2,
-    lift=(0.5, 1.0),
+    lift=(0.58, 1.0),
+    shrink=(0.002, 0.012),
 )

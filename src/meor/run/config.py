@@ -37,11 +37,11 @@ from meor.run.presets import PRESETS, STREAMS
 from meor.run.settings import (
     LENGTH,
     STOPPING,
+    Asked,
     Base,
     BaseModelFiles,
     Cap,
     Evaluation,
-    Lift,
     PenaltySettings,
     Positive,
     Rate,
@@ -79,7 +79,8 @@ class Config(Section):
     coefficient: Weight | None = None
     coefficient_from: Positive = 1  # the first update at which a given coefficient acts
     coefficient_rule: Literal["balance", "validated"] = "balance"
-    lift: Lift = None  # how much higher facts are to score beside a penalty
+    lift: Asked = None  # how much higher facts are to score beside a penalty
+    shrink: Asked = None  # beside it, what the cubes of their rows' coordinates cost
     penalty: PenaltySettings = PenaltySettings()
     cap: Cap = Cap()
     evaluation: Evaluation = Evaluation()
@@ -121,7 +122,7 @@ class Config(Section):
                 found.pop(name, None)
         if not METHODS[self.method].capped:
             found.pop("cap", None)
-        for name in ("dial", "lift"):
+        for name in ("dial", "lift", "shrink"):
             if getattr(self, name) is None:
                 found.pop(name, None)
         return found

@@ -25,6 +25,7 @@ from meor.run.records_file import comparison_of, records_bytes
 from meor.run.trainer import Term
 from meor.stream.snapshot import Stream
 from meor.training.host import Update
+from meor.training.loss import Aim
 from meor.training.training import Training
 
 Log = Callable[..., None]
@@ -114,7 +115,7 @@ class Penalized(Control):
         coefficient = self.coefficient if number >= self.begins else None
         penalty = self.penalty(number)
         penalty.beside = True  # from now on it is added to the host's loss
-        return Term(penalty, coefficient or 0.0, lift_of(self.config, self.stream, number))
+        return Term(penalty, coefficient or 0.0, aim_of(self.config, self.stream, number))
 
     def told(self) -> dict[str, Any]:
         coefficient = self.coefficient or 0.0
@@ -201,9 +202,10 @@ def penalty_of(config: Config, stream: Stream, number: int) -> Penalty:
     return build(comparison_of(config, stream, number), BACKBONES[config.backbone])
 
 
-def lift_of(config: Config, stream: Stream, number: int) -> float:
-    """How much higher facts are to score beside the penalty of an update; a large one has its full weight."""
-    return at_size(config.lift or 0.0, weight(stream.growth(number)))
+def aim_of(config: Config, stream: Stream, number: int) -> Aim:
+    """What is asked of facts beside the penalty of an update; a large one has its full weight."""
+    share = weight(stream.growth(number))
+    return Aim(at_size(config.lift or 0.0, share), at_size(config.shrink or 0.0, share))
 
 
 def balanced(
@@ -222,7 +224,7 @@ def balanced(
         return Balance(0.0, 0.0, 0.0, records=0, active=0, update=number)  # no newcomer rows
     host, model = host_of(config), unregularised(number)
     training = Training.begin(host, model, update)
-    steps, lift = host.steps(0), lift_of(config, stream, number)
-    losses = (host.loss(replace(steps[index].batch, lift=lift)) for index in range(len(steps)))
+    steps, aim = host.steps(0), aim_of(config, stream, number)
+    losses = (host.loss(replace(steps[index].batch, aim=aim)) for index in range(len(steps)))
     penalty = penalty or penalty_of(config, stream, number)
     return balance_penalty(penalty, training.entity, training.relation, losses)

@@ -42,7 +42,7 @@ def own_settings(method: Any) -> Mapping[str, Any]:
     chosen = METHODS.get(current_name(method)) if isinstance(method, str) else None
     if chosen is None or chosen.coefficient is None:
         return {}
-    return {"coefficient": chosen.coefficient, "lift": chosen.lift}
+    return {"coefficient": chosen.coefficient, "lift": chosen.lift, "shrink": chosen.shrink}
 
 
 def known_method(value: Any) -> Any:

@@ -27,7 +27,9 @@ from meor.run.view import RunView, model_from
 from meor.stream.snapshot import Stream
 from meor.training.training import Training
 
-UNSHARED = frozenset({"method", "coefficient", "coefficient_from", "coefficient_rule", "lift", "cap"})
+UNSHARED = frozenset(
+    {"method", "coefficient", "coefficient_from", "coefficient_rule", "lift", "shrink", "cap"}
+)
 """Settings in which the runs of a pair may differ."""
 
 

@@ -134,10 +134,16 @@ def check(config: Config, stream: Stream, memory: int) -> None:
             f"{config.method} caps norms, and under {config.backbone} a longer row does not score higher",
             remedy="Choose a backbone that scores by inner product, or a method without cap",
         )
-    if config.lift and HOSTS[config.host.name].loss is not Host.loss:
+    asked = [name for name in ("lift", "shrink") if getattr(config, name)]
+    if asked and HOSTS[config.host.name].loss is not Host.loss:
         raise ConfigError(
-            f"lift changes the loss of {Replay.name}, and {config.host.name} has one of its own",
-            remedy="Leave lift out",
+            f"{asked[0]} changes the loss of {Replay.name}, and {config.host.name} has one of its own",
+            remedy=f"Leave {' and '.join(asked)} out",
+        )
+    if config.shrink and BACKBONES[config.backbone].geometry is not Geometry.DOT:
+        raise ConfigError(
+            f"shrink keeps rows short, and under {config.backbone} a longer row does not score higher",
+            remedy="Choose a backbone that scores by inner product, or leave shrink out",
         )
     if config.dial is not None:
         raise ConfigError(

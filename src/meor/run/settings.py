@@ -161,11 +161,11 @@ def _factor(value: Any) -> Any:
     return value if value == VALIDATED else _by_size(value, what="a number above 0", least=SMALLEST)
 
 
-def _lift(value: Any) -> Any:
+def _asked(value: Any) -> Any:
     return None if value is None else _by_size(value, what="a number from 0 on", least=0.0)
 
 
-Lift = Annotated[BySize | None, BeforeValidator(_lift)]
+Asked = Annotated[BySize | None, BeforeValidator(_asked)]
 
 
 class Cap(Section):

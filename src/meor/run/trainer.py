@@ -16,6 +16,7 @@ from meor.run.folder import RunFolder
 from meor.run.layout import versions
 from meor.training.adam import Longest
 from meor.training.host import Host, Update
+from meor.training.loss import PLAIN, Aim
 from meor.training.refine import Validate, refine
 from meor.training.training import Cursor, Training
 
@@ -52,11 +53,11 @@ class Watcher:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What is added to the host's loss, and how much higher facts are to score while it is."""
+    """What is added to the host's loss, and what is asked of facts while it is."""
 
     penalty: Penalty | None = None
     coefficient: float = 0.0
-    lift: float = 0.0
+    aim: Aim = PLAIN
 
 
 NOTHING = Term()
@@ -104,7 +105,7 @@ class Trainer:
             training,
             penalty=term.penalty,
             coefficient=term.coefficient,
-            lift=term.lift,
+            aim=term.aim,
             validate=validate,
             on_step=on_step,
             on_pass=on_pass,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from meor.backbone import Model
 from meor.methods import METHODS
 from meor.methods.penalty import Penalty
-from meor.run.control import balanced, lift_of, penalty_of
+from meor.run.control import aim_of, balanced, penalty_of
 from meor.run.prepare import grown, host_of, longest_rows, unlearned, update_of
 from meor.run.stopping import UpdateScore
 from meor.run.trainer import Watcher
@@ -47,7 +47,7 @@ def refined(content: Content, stream: Stream, *, memory: int, watcher: Watcher) 
             training,
             penalty=penalty,
             coefficient=coefficient,
-            lift=lift_of(config, stream, number),
+            aim=aim_of(config, stream, number),
             validate=stopping,
             on_step=lambda now, loss: watcher.step(now.cursor.step, loss),
         )

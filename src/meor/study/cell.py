@@ -131,7 +131,8 @@ def _derived(task: Task, source: Path, stream: Stream, say: Say) -> Row:
     """From a finished run, without training: its newcomers' rows scaled, or its scores transformed."""
     view, cell = RunView.open(source), task.cell
     if METHODS[cell.method].kind == "transform":
-        own = {"method": cell.method, "coefficient": None, "coefficient_from": 1, "lift": None}
+        nothing = dict.fromkeys(("coefficient", "lift", "shrink"))
+        own = {**nothing, "method": cell.method, "coefficient_from": 1}
         _bring_to_the_end(task, view.config.model_copy(update=own), stream, source, say)
     else:
         assert cell.at is not None  # noqa: S101  (it stands on a curve)

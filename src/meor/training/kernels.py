@@ -135,15 +135,27 @@ def _meet(form, gamma, lift, query, row, is_fact, count, pulls, d_query, weight,
     return _softplus(-score if is_fact else score)
 
 
+@fast_part
+def _cubes(entity, ends, first):
+    """The cubes of the coordinates of the rows that may be trained."""
+    total = entity[0, 0] * 0
+    for row in ends:
+        if row >= first:
+            for i in range(entity.shape[1]):
+                total += abs(entity[row, i]) * entity[row, i] * entity[row, i]
+    return total
+
+
 @fast_kernel
-def sweep_facts(begin, end, form, gamma, lift, counts, trained, tables, batch, scratch, weight, loss):
+def sweep_facts(begin, end, form, gamma, aim, counts, trained, tables, batch, scratch, weight, loss):
     """Loss of each fact, d(loss)/d(score) of its pairs, and the folded gradient of head, tail and relation.
 
-    `counts` are the facts and the negatives that the batch stands for, and `lift` is the score at which a
-    fact has the loss that it would have at 0. Rows before `trained` (entities,
-    relations) are frozen: pairs of such rows alone have no gradient and are left out.
+    `counts` are the facts and the negatives that the batch stands for. `aim` is the lift, the score at which
+    a fact has the loss that it would have at 0, and the price of the cubes of its rows. Rows before `trained`
+    (entities, relations) are frozen: pairs of such rows alone have no gradient and are left out.
     """
     entity, relation = tables
+    lift, shrink = aim
     fact, negative, replaced = batch
     n_negatives = negative.shape[1]
     d_query = np.empty((2, entity.shape[1]), entity.dtype)  # of the query for the tail, and for the head
@@ -165,6 +177,8 @@ def sweep_facts(begin, end, form, gamma, lift, counts, trained, tables, batch, s
                 pair = scratch[which, b], entity[put_in], False, counts[1], asks
                 total += _meet(form, gamma, lift, *pair, d_query[which], weight[b], k)
         loss[b] += total / n_negatives
+        if shrink > 0:
+            loss[b] += shrink * _cubes(entity, (head, tail), trained[0])
         # Whoever is frozen has no gradient, and nobody reads it.
         d_head, d_tail, d_rel = scratch[2, b], scratch[3, b], scratch[4, b]
         d_rel[:] = 0
@@ -197,12 +211,14 @@ def group(target, first, n_rows, start, entry):
 
 
 @fast_kernel
-def sweep_rows(begin, end, form, entity, first, start, entry, replaced, scratch, weight, gradient):
+def sweep_rows(begin, end, form, entity, first, start, entry, replaced, scratch, weight, shrink, gradient):
+    """The gradient of each row; `shrink` is the price of its cubes in each of the facts that name it."""
     n_negatives = replaced.shape[1]
     slots = n_negatives + 3
     for row in range(begin, end):
         own = gradient[row]
         own[:] = 0
+        named = 0
         for p in range(start[row], start[row + 1]):
             b, slot = entry[p] // slots, entry[p] % slots
             if slot < n_negatives:
@@ -214,6 +230,11 @@ def sweep_rows(begin, end, form, entity, first, start, entry, replaced, scratch,
                 folded = scratch[slot - n_negatives + 1, b]
                 for i in range(own.shape[0]):
                     own[i] += folded[i]
+            named += n_negatives <= slot < n_negatives + 2  # as tail, and as head
+        if shrink > 0:
+            price, at = 3 * shrink * named, entity[first + row]
+            for i in range(own.shape[0]):
+                own[i] += price * abs(at[i]) * at[i]
 
 
 @fast_kernel

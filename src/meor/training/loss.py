@@ -42,19 +42,30 @@ class Embedding:
 
 
 @dataclass(frozen=True, slots=True)
+class Aim:
+    """What is asked of facts beside a penalty."""
+
+    lift: float = 0.0  # how much higher they are to score
+    shrink: float = 0.0  # and what the cubes of their rows' coordinates cost
+
+
+PLAIN = Aim()
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """Positive facts and the corruptions each is compared with."""
 
     fact: Facts  # [B, 3]
     negative: Ids  # [B, K] the entity put in
     replaced: NDArray[np.int8]  # [B, K] the side that was replaced
-    lift: float = 0.0  # how much higher positives are to score
+    aim: Aim = PLAIN
 
     def __len__(self) -> int:
         return len(self.fact)
 
     def __getitem__(self, rows: slice) -> Batch:
-        return Batch(self.fact[rows], self.negative[rows], self.replaced[rows], self.lift)
+        return Batch(self.fact[rows], self.negative[rows], self.replaced[rows], self.aim)
 
 
 def link_loss(
@@ -68,6 +79,7 @@ def link_loss(
 ) -> Tensor:
     """Mean softplus(lift - s) of positives plus the mean over their negatives of softplus(s) (decision 13).
 
+    To that comes the mean over positives of shrink (sum |h|^3 + sum |t|^3), over coordinates.
     Without `constants` pairs whose rows are all frozen are left out: no step changes their scores, so the
     gradient is the same, bit by bit, and the value lacks their part. Where few entities are new, most pairs
     are of that kind.
@@ -90,7 +102,11 @@ def _reference_link_loss(backbone: Backbone, entity: Tensor, relation: Tensor, b
     query = torch.where(on_tail[:, :, None], query_tail[:, None], query_head[:, None])
     negative = backbone.compare(query, entity[torch.from_numpy(batch.negative).to(device)])
     softplus = nn.functional.softplus
-    return softplus(batch.lift - positive, threshold=1e9).mean() + softplus(negative, threshold=1e9).mean()
+    lift, shrink = batch.aim.lift, batch.aim.shrink
+    loss = softplus(lift - positive, threshold=1e9).mean() + softplus(negative, threshold=1e9).mean()
+    if shrink:
+        loss = loss + shrink * (entity[head].abs() ** 3 + entity[tail].abs() ** 3).sum(1).mean()
+    return loss
 
 
 class _FusedLinkLoss(torch.autograd.Function):
@@ -167,7 +183,7 @@ def _moving(batch: Batch, first_entity: int, first_relation: int) -> Batch:
     own = (batch.fact >= (first_entity, first_relation, first_entity)).any(1)
     moving = np.flatnonzero(own | (batch.negative >= first_entity).any(1))
     fact, negative, replaced = batch.fact, batch.negative, batch.replaced
-    return Batch(fact.take(moving, 0), negative.take(moving, 0), replaced.take(moving, 0), batch.lift)
+    return Batch(fact.take(moving, 0), negative.take(moving, 0), replaced.take(moving, 0), batch.aim)
 
 
 def _fused_link_loss(
@@ -189,8 +205,9 @@ def _fused_link_loss(
     space = workspace(n_facts, entity.shape[1], n_negatives, entity.dtype)
     counts, given = (count, count * n_negatives), (fact, negative, replaced)
     work = space.scratch, space.weight, space.loss
-    lift = entity.dtype.type(batch.lift)  # of a wider type it would widen the scores
-    share(sweep_facts, n_facts, form, GAMMA, lift, counts, trained, tables, given, *work)
+    # of a wider type they would widen the scores
+    lift, shrink = entity.dtype.type(batch.aim.lift), entity.dtype.type(batch.aim.shrink)
+    share(sweep_facts, n_facts, form, GAMMA, (lift, shrink), counts, trained, tables, given, *work)
     if len(entity_gradient):
         target = np.concatenate([negative, fact[:, 2:], fact[:, :1], fact[:, 2:]], axis=1).ravel()
         first = len(entity) - len(entity_gradient)
@@ -206,6 +223,7 @@ def _fused_link_loss(
             replaced,
             space.scratch,
             space.weight,
+            entity.dtype.type(shrink / count),
             entity_gradient,
         )
     if len(relation_gradient):

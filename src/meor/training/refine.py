@@ -19,7 +19,7 @@ from torch import Tensor
 from meor.backbone.base import Model
 from meor.errors import NonFiniteError
 from meor.training.host import Plan, Step
-from meor.training.loss import Embedding
+from meor.training.loss import PLAIN, Aim, Embedding
 from meor.training.training import Cursor, Training
 from meor.typing import Ids
 
@@ -47,7 +47,7 @@ def refine(
     *,
     penalty: PenaltyTerm | None = None,
     coefficient: float = 0.0,
-    lift: float = 0.0,
+    aim: Aim = PLAIN,
     validate: Validate | None = None,
     on_step: OnStep | None = None,
     on_pass: OnPass | None = None,
@@ -55,17 +55,16 @@ def refine(
     """Train all stages to their end, from wherever the cursor stands, and return the final model.
 
     `on_step(training, loss)` comes after each step and `on_pass(training, mrr)` after each pass; either
-    may save. While a penalty acts, facts are to score higher by `lift`. `validate` gives an MRR as often as
-    the plan of a stage says; training stops when it no longer improves, and the best weights become the final
-    ones.
+    may save. `aim` is asked of facts while a penalty acts. `validate` gives an MRR as often as the plan of a
+    stage says; training stops when it no longer improves, and the best weights become the final ones.
     """
     term = penalty if coefficient else None
     if not training.cursor.step:
         training.host.start()
 
     def make(step: Step, batches: int) -> float:
-        if term is not None and lift:
-            step = replace(step, batch=replace(step.batch, lift=lift))
+        if term is not None:
+            step = replace(step, batch=replace(step.batch, aim=aim))
         return _step(training, step, batches, term, coefficient)
 
     while True:
