@@ -1,6 +1,6 @@
 """Endpoints of the study `control` update by update, mean over pairs.
 
-    python results/by-update/by_update.py RUNS            (RUNS is the folder of its runs)
+    python results/by-update/by_update.py RUNS            (RUNS: the folder of its runs; others may lie there)
 
 The last update stands apart: its newcomers never become old answers, so what it gives them costs nothing yet.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 SHOWN = ("H_cur", "A_TN", "A_QN")
+METHODS = ("cap+guard", "none")
 
 
 def levels(run: Path) -> dict[tuple[str, int], float]:
@@ -30,8 +31,9 @@ def main() -> None:
     runs = Path(sys.argv[1])
     by = defaultdict(list)
     for path in sorted(runs.glob("*/pair-*/*/endpoints.json")):
-        stream, method = path.parts[-4].partition("-replay")[0], path.parts[-2].partition("-c0")[0]
-        by[stream, method].append(levels(path.parent))
+        stream, method = path.parts[-4].partition("-replay")[0], path.parts[-2]
+        if method in METHODS:
+            by[stream, method].append(levels(path.parent))
     updates = sorted({update for found in by.values() for _, update in found[0]})
     titles = " | ".join(f"{name} {update}" for name in SHOWN for update in updates)
     lines = [f"{__doc__.partition('.')[0]}; the number behind an endpoint is the update.\n"]
