@@ -109,3 +109,11 @@ def test_a_run_says_by_which_numbers_it_was_made_whatever_a_later_version_brings
     today = tiny_config(f"method={name}")
     assert (today.coefficient, today.lift, today.shrink) == (7.0, (3.0, 4.0), 5.0)
     assert today.fingerprint("stream") != begun.fingerprint("stream")
+
+
+def test_a_run_from_before_there_was_a_shrink_goes_on_without_one() -> None:
+    said = tiny_config("method=cap+guard").model_dump(mode="json")
+    del said["shrink"]
+    earlier = Config.resolve(said)
+    assert earlier.shrink is None
+    assert earlier.model_dump(mode="json") == said, "so it keeps its hash"

@@ -108,10 +108,7 @@ class Config(Section):
                 elif isinstance(own, dict):
                     filled[section] = {**_unless_decided(values, own), **own}
         filled.setdefault("method", default_method(filled))
-        for setting, value in own_settings(filled["method"]).items():
-            if filled.get(setting) is None:
-                filled[setting] = value
-        return filled
+        return {**filled, **own_settings(filled)}
 
     @model_serializer(mode="wrap")
     def _say_only_what_is_asked_for(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

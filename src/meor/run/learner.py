@@ -37,12 +37,20 @@ def default_method(given: Mapping[str, Any]) -> str:
     return DEFAULT if backbone is None or backbone.geometry is Geometry.DOT else UNCAPPED
 
 
-def own_settings(method: Any) -> Mapping[str, Any]:
-    """What a method with a coefficient of its own brings. A run says it: another version may bring others."""
+def own_settings(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a method with a coefficient of its own brings, less what is given.
+
+    A run says it, because another version may bring others. Runs and stores made before there was a `shrink`
+    say a lift alone, and go on by that.
+    """
+    method = given["method"]
     chosen = METHODS.get(current_name(method)) if isinstance(method, str) else None
     if chosen is None or chosen.coefficient is None:
         return {}
-    return {"coefficient": chosen.coefficient, "lift": chosen.lift, "shrink": chosen.shrink}
+    own = {"coefficient": chosen.coefficient, "lift": chosen.lift, "shrink": chosen.shrink}
+    if given.get("lift") is not None:
+        own.pop("shrink")
+    return {setting: value for setting, value in own.items() if given.get(setting) is None}
 
 
 def known_method(value: Any) -> Any:
