@@ -1,4 +1,4 @@
-"""Along `length` the host is trained for less or more time than it decides for itself."""
+"""How long a run of a study is trained: as long as the host alone of its pair, or a share of that."""
 
 from __future__ import annotations
 
@@ -51,3 +51,15 @@ def test_a_host_whose_steps_are_given_is_trained_for_a_share_of_them(tmp_path: P
     }
     ends = {at: numbers[-1] for at, numbers in made.items()}
     assert ends == {None: 4, 0.5: 2, 1.0: 4, 2.0: 8}
+
+
+def test_a_run_as_long_as_the_host_alone_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    sets = {"sets": [*SETTINGS, *STOPS], "coefficient_rule": 0.1, "pairs": 1, "tables": ["absolute"]}
+    plan, out = tiny_plan(tmp_path, methods=["none", "meor"], **sets), tmp_path / "out"
+    means = Means(cache=tmp_path / "cache")
+    whole = conduct(plan, out, means=means)
+    row = next(row for row in whole.rows if row.method == "meor")
+    (out / RUNS_FOLDER / f"{row.run}.json").unlink()  # the run was begun, and has no row yet
+    again = conduct(plan, out, means=means)
+    assert again.failures == {}
+    assert again.rows == whole.rows

@@ -16,7 +16,7 @@ from meor.run.layout import LOG, MODEL, update_name
 from meor.run.pair import UNSHARED
 from meor.run.prepare import grown, host_of, update_of
 from meor.run.records_file import comparison_of
-from meor.run.settings import LENGTH, STOPPING
+from meor.run.settings import LENGTH, STOPPING, Refine
 from meor.run.view import RunView
 from meor.stream.snapshot import Stream
 from meor.training.host import Update
@@ -92,8 +92,10 @@ def scheduled(config: Config, alone: RunView, stream: Stream, times: float = 1.0
     if not config.refine.validate_steps and times == 1.0:
         return config
     passes = tuple(max(1, round(times * made)) for made in passes_made(alone, stream).values())
-    refine = config.refine.model_copy(update={"schedule": passes, "steps": None, "validate_steps": 0})
-    return config.model_copy(update={"refine": refine})
+    said = {**config.refine.model_dump(), "schedule": passes, "validate_steps": 0}
+    said.pop("steps", None)
+    # Read, not copied: how it would have stopped by itself is gone, as in the run's own config.yaml.
+    return config.model_copy(update={"refine": Refine.model_validate(said)})
 
 
 def _digest(content: dict[str, Any]) -> hashlib._Hash:
