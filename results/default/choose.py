@@ -88,23 +88,23 @@ def command(setting: Setting, out: Path, seed: int = SEED, lift: float | None = 
     return words + [part for key, value in said for part in ("--set", f"{key}={value}")]
 
 
-def known(table: Path = TABLE) -> dict[tuple[Any, ...], dict[str, float]]:
+def known(table: Path = TABLE, judged: str = "valid") -> dict[tuple[Any, ...], dict[str, float]]:
     lines = table.read_text().splitlines() if table.exists() else []
-    return {tuple(row["setting"]): row["valid"] for row in map(json.loads, lines)}
+    return {tuple(row["setting"]): row[judged] for row in map(json.loads, lines)}
 
 
 _writing = Lock()
 
 
-def measure(setting: tuple[Any, ...], words: list[str], table: Path) -> None:
+def measure(setting: tuple[Any, ...], words: list[str], table: Path, judged: str = "valid") -> None:
     """One run; its line is added to the table."""
     subprocess.run([str(Path(sys.executable).parent / words[0]), *words[1:]], check=True)
     out = Path(words[words.index("--out") + 1])
-    found = json.loads((out / "endpoints.json").read_text())["valid"]
-    row = {"setting": setting, "valid": {name: round(found[name]["value"], 4) for name in ENDPOINTS}}
+    found = json.loads((out / "endpoints.json").read_text())[judged]
+    row = {"setting": setting, judged: {name: round(found[name]["value"], 4) for name in ENDPOINTS}}
     with _writing, table.open("a") as file:
         file.write(json.dumps(row) + "\n")
-    print(*setting, row["valid"], flush=True)
+    print(*setting, row[judged], flush=True)
 
 
 def folder(setting: tuple[Any, ...]) -> Path:
