@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numba
+from llvmlite import binding
 from numba.core import event
 
 _KEPT: Final = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}  # C never calls a kernel
@@ -37,10 +38,30 @@ _VARIABLE = "NUMBA_CACHE_DIR"
 _PLACES = ("MEOR_CACHE", "XDG_RUNTIME_DIR")
 """Variables that name a folder which outlives this process, tried in this order."""
 
+_FAMILIES: Final = (
+    ("icelake-server", ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni")),
+    ("haswell", ("avx2", "fma", "bmi2")),
+)
+"""Processors that code is made for, and what a machine must have to run it, the best one first."""
+
 BLOCKS_PER_THREAD: Final = 8  # so that a thread with light items takes over from one with heavy items
 
 _threads = 1
 _pool: ThreadPoolExecutor | None = None
+
+
+def _family() -> str | None:
+    """The processor that code is made for: one for all machines that have the same instructions.
+
+    Made for the very processor it runs on, code would add up vectors of another width on another model, and
+    last bits would differ between machines.
+    """
+    has = binding.get_host_cpu_features()
+    return next((name for name, needs in _FAMILIES if all(map(has.get, needs))), None)
+
+
+if numba.config.CPU_NAME is None:  # type: ignore[attr-defined]
+    numba.config.CPU_NAME = _family()  # type: ignore[attr-defined]
 
 
 def kernel(function: Callable[..., Any]) -> Any:
