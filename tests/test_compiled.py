@@ -1,4 +1,5 @@
-"""Where compiled code goes when nothing beside it can be written, and threads that end with the process."""
+"""For which processor code is compiled, where it goes when nothing beside it can be written, and threads that
+end with the process."""
 
 from __future__ import annotations
 
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import numba
 import pytest
+from llvmlite import binding
 
 import meor
-from meor.compiled import on_first_compile, set_threads, share
+from meor.compiled import family, on_first_compile, set_threads, share
 
 SOURCE = Path(meor.__file__).parent
 DROP, MAY_WRITE_ANYWHERE = 24, 1  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
@@ -162,3 +164,33 @@ def test_every_item_is_done_once_and_at_most_so_many_at_a_time(threads, count, m
         set_threads(1)
     assert sorted(item for block in blocks for item in block) == list(range(count))
     assert all(0 < len(block) <= (most or count) for block in blocks)
+
+
+AVX2 = {"avx2": True, "fma": True, "bmi2": True}
+AVX512 = {**AVX2, **{f"avx512{part}": True for part in ("f", "bw", "dq", "vl", "vnni")}}
+
+
+@pytest.mark.parametrize(
+    ("has", "made_for"),
+    [
+        (AVX512, "icelake-server"),
+        ({**AVX512, "avx512fp16": True, "clwb": True}, "icelake-server"),  # a newer one of the same family
+        ({**AVX512, "avx512vnni": False}, "haswell"),
+        (AVX2, "haswell"),
+        ({"sse2": True}, None),
+        ({"neon": True}, None),
+    ],
+)
+def test_processors_of_a_family_get_the_same_code(has, made_for):
+    assert family(has) == made_for
+
+
+@pytest.mark.parametrize("named", [None, "generic"])
+def test_a_processor_that_the_user_names_is_taken(named):
+    code = "import meor.compiled, numba; print(numba.config.CPU_NAME)"
+    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CPU_NAME"}
+    environment |= {"NUMBA_CPU_NAME": named} if named else {}
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    ).stdout.strip()
+    assert told == (named or str(family(binding.get_host_cpu_features())))

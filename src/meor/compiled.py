@@ -17,8 +17,9 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -50,18 +51,18 @@ _threads = 1
 _pool: ThreadPoolExecutor | None = None
 
 
-def _family() -> str | None:
-    """The processor that code is made for: one for all machines that have the same instructions.
+def family(has: Mapping[str, bool]) -> str | None:
+    """The processor that code is made for, by the instructions that a machine has.
 
     Made for the very processor it runs on, code would add up vectors of another width on another model, and
     last bits would differ between machines.
     """
-    has = binding.get_host_cpu_features()
     return next((name for name, needs in _FAMILIES if all(map(has.get, needs))), None)
 
 
 if numba.config.CPU_NAME is None:  # type: ignore[attr-defined]
-    numba.config.CPU_NAME = _family()  # type: ignore[attr-defined]
+    with suppress(RuntimeError):  # LLVM cannot tell what some processors have
+        numba.config.CPU_NAME = family(binding.get_host_cpu_features())  # type: ignore[attr-defined]
 
 
 def kernel(function: Callable[..., Any]) -> Any:
