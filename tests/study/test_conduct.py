@@ -288,6 +288,7 @@ def test_a_study_recomputed_from_its_ranks_alone_agrees(whole: tuple[Path, Findi
     script = Path(__file__).parents[1] / "real" / "recompute_tables.py"
     done = subprocess.run([sys.executable, script, out], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(found.rows)} of {len(found.rows)} runs have their ranks" in done.stdout
     assert "meor" not in {
         line.split()[1].split(".")[0]
         for line in script.read_text().splitlines()
@@ -402,3 +403,4 @@ def test_a_small_study_of_the_world_recomputed_from_its_ranks_alone_agrees(place
     script = Path(__file__).parents[1] / "real" / "recompute_tables.py"
     done = subprocess.run([sys.executable, script, out], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(found.rows)} of {len(found.rows)} runs have their ranks" in done.stdout
