@@ -65,8 +65,8 @@ for path in (study / "tables").glob("*-*.csv"):
         label = line.get("Method" if kind == "absolute" else "Comparator", "")
         has_runs = line["source"] == "ours" and not label.startswith("Popularity")
         if kind in ("absolute", "effects", "ablation") and has_runs:
-            label = label.replace(" + ", "+").lower().split()[-1]
-            method = by[key, "none" if label == "alone" else label]
+            label = label.replace(" + ", "+").lower().removeprefix("persistent ").replace(" ", "-")
+            method = by[key, "none" if label == "host-alone" else label]
             for name, text in line.items():
                 symbol, _, part = name.replace("Δ", "").replace(" reduction", "").rpartition(" ")
                 if kind == "absolute" and part in (*ROLE, "D_MCI") and text:
