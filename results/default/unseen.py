@@ -1,11 +1,12 @@
-"""Judged by validation facts that no run has seen: neither trained on nor used to decide where an update stops.
+"""Judged by validation facts that no run has seen, neither to train nor to decide where an update stops.
 
     python results/default/unseen.py            (resumable; MEOR_DATA names the streams' folder)
 
 Each update stops by validation facts; a choice by the same facts counts the luck of stopping as a gain, and
 the host, which has more of it to find, looks better than it is. So, seed by seed, the validation facts of
 every snapshot are divided at random: one half stops, the other half judges. A folder is written in which the
-second half stands as `test.txt`; no test fact of the stream is in it. Six seeds that are never part of results.
+second half stands as `test.txt`; no test fact of the stream is in it. Six seeds are tried, none of which is
+part of results.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def divided(stream: str, seed: int) -> Path:
     if not out.exists():
         half = out.with_suffix(".part")
         shutil.rmtree(half, ignore_errors=True)
-        draw = random.Random(seed)  # noqa: S311  (a split, no secret)
+        draw = random.Random(seed)  # a split, no secret
         for snapshot in sorted((Path(os.environ["MEOR_DATA"]) / stream).iterdir()):
             facts = (snapshot / "valid.txt").read_text().splitlines(keepends=True)
             draw.shuffle(facts)
@@ -76,7 +77,9 @@ def command(setting: tuple[Any, ...], out: Path) -> list[str]:
     words = ["meor", "run", "--stream", str(divided(stream, seed)), "--seed", str(seed), "--out", str(out)]
     words += ["--threads", "1", "--force", "--quiet", "--method", "none" if factor is None else "cap+guard"]
     said = {"cap.factor": factor, "lift": lift, "shrink": shrink}
-    return words + [part for key, value in said.items() if value is not None for part in ("--set", f"{key}={value}")]
+    return words + [
+        part for key, value in said.items() if value is not None for part in ("--set", f"{key}={value}")
+    ]
 
 
 def make(setting: tuple[Any, ...]) -> None:

@@ -25,7 +25,7 @@ from threading import Lock
 HERE = Path(__file__).parent
 TABLE = HERE / "search.jsonl"
 RUNS = Path("runs/practical-search")
-STREAMS = ("ENTITY", "FBInc-L", "FBInc-S")
+STREAMS = ("ENTITY", "FBInc-L", "FBInc-S", "WN-CKGE")
 SEEDS = (1_000_100, 1_000_101, 1_000_102)
 RATES, INITIALISATIONS = (1e-3, 3e-3, 1e-2), ("base", "neighbours")
 BEYOND = (3e-2, 1e-1)

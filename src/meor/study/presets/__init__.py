@@ -17,6 +17,7 @@ PRESET_STUDIES = (
     "field",
     "sensitivity",
     "carry-over",
+    "retrain",
 )
 
 
