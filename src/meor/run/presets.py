@@ -38,7 +38,10 @@ STREAMS: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
         "entity": {"refine": {"newcomer_init": "base"}},
         "fbinc-s": {"refine": {"learning_rate": 1e-2}},
         # Few facts per entity: a base learns next to nothing at 1e-3 (results/practical/base.md).
-        "wn-ckge": {"base": {"learning_rate": 1e-2, "validate_every": 5}},
+        "wn-ckge": {
+            "base": {"learning_rate": 1e-2, "validate_every": 5},
+            "refine": {"learning_rate": 3e-2, "newcomer_init": "base"},
+        },
     },
 }
 """By preset and stream: what differs from the preset."""
