@@ -50,7 +50,7 @@ def test_hosts_that_would_learn_them_are_named_from_the_registry(monkeypatch: py
     _, frozen = remarks(stream, Replay())
     missed = len(stream.snapshots[2].train)
     assert f"frozen under host replay, so {missed} facts between known entities" in frozen
-    assert "fine-tune, ewc, emr, lkge and incde would learn them (--host)" in frozen
+    assert "fine-tune, ewc, emr, lkge, incde and retrain would learn them (--host)" in frozen
     for name in [name for name in HOSTS if name != "replay"]:
         monkeypatch.delitem(HOSTS, name)
     _, frozen = remarks(stream, Replay())

@@ -216,11 +216,11 @@ def _others(updates: Sequence[Update], missed: Mapping[int, int]) -> str:
     able = [name for name, host in hosts.items() if not any(unlearned(update, host) for update in affected)]
     if not able:
         return f"none of the registered hosts ({', '.join(HOSTS)}) moves old rows"
-    return f"{_listed(able)} would learn them (--host)"
+    return f"{_listed(able, len(able))} would learn them (--host)"
 
 
-def _listed(words: Sequence[str]) -> str:
-    shown = list(words[:NAMED])
-    if len(words) > NAMED:
-        shown.append(f"{len(words) - NAMED} more")
+def _listed(words: Sequence[str], most: int = NAMED) -> str:
+    shown = list(words[:most])
+    if len(words) > most:
+        shown.append(f"{len(words) - most} more")
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
