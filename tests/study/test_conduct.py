@@ -34,9 +34,11 @@ class Seen(Observer):
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
         self.total = 0
+        self.stages: list[tuple[str, int]] = []
 
     def stage(self, name: str, cells: int, total: int) -> None:
         self.total = total
+        self.stages.append((name, cells))
 
     def cell(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
@@ -61,6 +63,24 @@ def test_every_cell_has_a_row_and_nothing_failed(whole: tuple[Path, Findings]) -
     wanted = {(method, pair) for method in found.plan.methods for pair in range(2)}
     assert {(row.method, row.pair) for row in found.rows} == wanted
     assert not (out / FAILURES).exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "stages"),
+    [
+        ("guard", [("host alone, and methods that need no other run", 4)]),
+        ("meor", [("host alone", 2), ("methods", 2)]),
+    ],
+)
+def test_a_method_that_needs_no_other_run_does_not_wait_for_the_last_host_alone(
+    place: Path, tmp_path: Path, method: str, stages: list[tuple[str, int]]
+) -> None:
+    seen = Seen()
+    plan = tiny_plan(place).model_copy(update={"methods": ("none", method), "schedule": "own"})
+    found = conduct(plan, tmp_path / method, means=Means(cache=place / "cache"), observer=seen)
+    assert found.failures == {}
+    assert seen.stages == stages
+    assert len(found.rows) == 4
 
 
 def test_rows_are_what_the_runs_say(whole: tuple[Path, Findings]) -> None:

@@ -59,6 +59,12 @@ def test_where_each_run_stops_by_itself_none_is_as_long_as_another() -> None:
     assert follows(plan, _cell(plan, "meor", multiple=1.0)).as_long_as is None
 
 
+def test_a_method_with_a_coefficient_of_its_own_follows_nothing_where_each_run_stops_by_itself() -> None:
+    assert follows(_plan(OWN), _cell(_plan(OWN), "cap+guard")) == Follows()
+    as_long = Follows(as_long_as=_cell(_plan(), "none"))
+    assert follows(_plan(), _cell(_plan(), "cap+guard")) == as_long
+
+
 @pytest.mark.parametrize("schedule", [PAIR, OWN])
 def test_a_curve_of_lengths_follows_the_host_alone_under_either_schedule(schedule: str) -> None:
     plan = _plan(schedule, longer=Curve(method="none", along="length", values=(0.5, 2.0)))

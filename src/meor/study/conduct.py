@@ -119,6 +119,9 @@ class _Conductor:
     def _stages(self, first: Sequence[StudyCell], second: Sequence[StudyCell]) -> None:
         if all(cell in self.rows for cell in (*first, *second)):
             self._recall_choices()
+        # No core waits for the last host alone where a method starts from none.
+        free = [cell for cell in second if cell.curve is None and not self._task(cell).follows.cells]
+        first, second = [*first, *free], [cell for cell in second if cell not in free]
         rule, derived = VALIDATED in self.plan.coefficient_rule, derived_cells(self.plan)
         runs = (name for group in self.plan.groups for _, name in self.plan.runs_of(group))
         later = len(derived) + rule * sum(map(needs_coefficient, runs))
@@ -152,11 +155,14 @@ class _Conductor:
         self._recall(self._validated())
 
     def _hosts_alone(self, cells: Sequence[StudyCell], total: int) -> None:
-        """First as they are, then capped: these are trained for as long as those were."""
-        for method in (NONE, CAP):
-            ready = [cell for cell in cells if cell.method == method and self._has_start(cell)]
-            if ready or method == NONE:
-                self._stage(method_label(method).lower(), ready, total)
+        """First as they are, with what waits for nothing; then capped, for as long as those were trained."""
+        capped = [cell for cell in cells if cell.method == CAP]
+        at_once = [cell for cell in cells if cell.method != CAP]
+        others = any(cell.method != NONE for cell in at_once)
+        host = method_label(NONE).lower()
+        self._stage(f"{host}, and methods that need no other run" if others else host, at_once, total)
+        if ready := [cell for cell in capped if self._has_start(cell)]:
+            self._stage(method_label(CAP).lower(), ready, total)
 
     def _larger(self) -> list[StudyCell]:
         """Selection goes beyond its first multiples while they are better, a multiple at a time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meor.methods import needs_coefficient
+from meor.methods import METHODS, needs_coefficient
 from meor.study.cells import StudyCell, source_of
 from meor.study.curve import LENGTH
 from meor.study.plan import PAIR, Study
@@ -39,8 +39,10 @@ def follows(plan: Study, cell: StudyCell) -> Follows:
         return Follows(balanced_by=weighed)
     # A host with a stopping rule of its own is not trained for as long as another run.
     stops = bool(cell.config(plan).refine.validate_steps)
+    # A coefficient of its own acts from the first update on.
+    by_itself = cell == cell.alone or METHODS[cell.method].coefficient is not None
     return Follows(
         balanced_by=weighed,
         as_long_as=cell.host_alone if plan.schedule == PAIR and stops else None,
-        starts_from=None if cell == cell.alone else cell.alone,
+        starts_from=None if by_itself else cell.alone,
     )
