@@ -18,10 +18,11 @@ from meor.hosts.replay import ReplayPass, even_slice
 from meor.random import generator
 from meor.training.draws import empty_buffer
 from meor.training.host import Host, HostSettings, Plan, Stage, Step, Update
+from meor.training.initialise import BASE_STD
 
 
 class RetrainSettings(HostSettings):
-    init_std: Annotated[float, Field(gt=0)] = 0.05
+    init_std: Annotated[float, Field(gt=0)] = BASE_STD
 
 
 class Retrain(Host):
